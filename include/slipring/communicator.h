@@ -1,0 +1,124 @@
+// Communicator: a group of ranks that run collectives and exchange messages.
+//
+//   auto comm = slipring::Communicator::join();           // one call per rank; who and where from the environment
+//   comm.all_reduce(std::span(x), slipring::ReduceOp::sum);   // every rank, same order, same arguments
+//   comm.close();                                         // optional: the destructor closes too
+//
+// Wrong: calling an operation on some ranks only (the others wait until their deadline, then name who is
+// missing); calling one communicator from two threads at once.
+//
+// Each operation is called by every rank of the communicator in the same order with the same count, type,
+// operator and root; ranks that disagree all get Error(mismatch) that shows both sides. Results are
+// bit-identical on all ranks. Buffers belong to the caller and are free to be reused when the call returns.
+// Failure: every call ends within the configured timeout; the first failure poisons the communicator, and all
+// later calls on all of its ranks throw the same Error. Thread-safety: one thread at a time per communicator,
+// any number of communicators at the same time; abort() may be called from any thread at any time.
+#ifndef SLIPRING_COMMUNICATOR_H
+#define SLIPRING_COMMUNICATOR_H
+
+#include <chrono>
+#include <cstddef>
+#include <functional>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "slipring/channel.h"
+#include "slipring/export.h"
+#include "slipring/status.h"
+#include "slipring/types.h"
+
+namespace slipring {
+
+namespace engine {
+class CommunicatorImpl;
+}
+
+/// Who this rank is and where the ranks meet. Fields left at their defaults are taken from the environment
+/// (SLIPRING_RANK, SLIPRING_SIZE, SLIPRING_STORE, SLIPRING_JOB_TOKEN), as slipring-run sets it.
+struct JobOptions {
+  int rank = -1;
+  int size = -1;
+  std::string store;      ///< "tcp://127.0.0.1:PORT", "file:///DIRECTORY", or "" for the environment's
+  std::string job_token;  ///< secret that the ranks of one job share
+  /// Configuration values by key, e.g. {{"wait.spin_ns", "0"}}; they win over environment and files.
+  std::map<std::string, std::string> config;
+};
+
+/// What the selector chose for one operation, and why.
+struct Selection {
+  std::string algorithm;  ///< e.g. "one_shot", "two_phase", "ring"
+  std::string transport;  ///< e.g. "shm", "inproc"
+  std::size_t chunk_bytes = 0;
+  std::string reason;     ///< one sentence
+};
+
+class SLIPRING_API Communicator {
+ public:
+  /// Meets the other ranks in the store and returns this rank's communicator of all of them.
+  /// Throws Error(timeout) naming the missing ranks when they do not all come within startup.timeout_ms.
+  static Communicator join(const JobOptions& options = {});
+
+  Communicator() noexcept;  ///< empty; only assignment and destruction are valid
+  Communicator(Communicator&&) noexcept;
+  Communicator& operator=(Communicator&&) noexcept;
+  Communicator(const Communicator&) = delete;
+  Communicator& operator=(const Communicator&) = delete;
+  ~Communicator();
+
+  int rank() const noexcept;
+  int size() const noexcept;
+  int local_rank() const noexcept;  ///< index among the ranks of this node
+  int local_size() const noexcept;
+  int nodes() const noexcept;
+
+  /// out[i] = op over all ranks of in[i], for i < count; in == out is in place, partial overlap is an error.
+  void all_reduce(const void* in, void* out, std::size_t count, DType dtype, ReduceOp op);
+  template <class T>
+  void all_reduce(std::span<T> buffer, ReduceOp op) {
+    all_reduce(buffer.data(), buffer.data(), buffer.size(), dtype_of<T>::value, op);
+  }
+  /// buffer of rank `root` is copied into the buffer of every other rank.
+  void broadcast(void* buffer, std::size_t count, DType dtype, int root);
+  /// Returns once every rank has entered.
+  void barrier();
+
+  /// Blocking point-to-point: a message of exactly `bytes`; any size. send may return before the peer
+  /// receives if the message fits into the channel, and waits otherwise.
+  void send(const void* buffer, std::size_t bytes, int peer);
+  void recv(void* buffer, std::size_t bytes, int peer);
+
+  /// A dedicated ring channel to / from `peer`. Both sides call the matching function in the same order;
+  /// it returns when both have. The endpoints keep working until they or the communicator are closed.
+  Producer open_producer(int peer);
+  Consumer open_consumer(int peer);
+
+  /// Memory that every rank of the node can reach: collectives on it need no staging copies. 64-byte aligned,
+  /// contents unspecified. Throws Error(out_of_memory) with needed and free bytes. Freed by heap_free or, at
+  /// the latest, with the last communicator of the job.
+  void* heap_allocate(std::size_t bytes);
+  void heap_free(void* pointer) noexcept;
+
+  /// What all_reduce (operation name as in slipring-perf) would use for `bytes`.
+  Selection explain(const std::string& operation, std::size_t bytes) const;
+
+  /// Makes every pending and later call on every rank throw Error(aborted). Bounded, idempotent, any thread.
+  void abort(const std::string& reason) noexcept;
+  /// Waits, bounded, until what was sent can no longer be lost, then releases everything. Idempotent.
+  void close() noexcept;
+
+ private:
+  explicit Communicator(std::shared_ptr<engine::CommunicatorImpl> impl) noexcept;
+  friend SLIPRING_API void run_threads(int, const std::function<void(Communicator&)>&, const JobOptions&);
+  std::shared_ptr<engine::CommunicatorImpl> impl_;
+};
+
+/// Runs `body` on `size` threads of this process, each with its own communicator of one job, and joins them.
+/// Rethrows the first exception; the other ranks are aborted by it.
+SLIPRING_API void run_threads(int size, const std::function<void(Communicator&)>& body,
+                              const JobOptions& options = {});
+
+}  // namespace slipring
+
+#endif
