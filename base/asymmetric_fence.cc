@@ -1,0 +1,36 @@
+#include "base/asymmetric_fence.h"
+
+#include <linux/membarrier.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+namespace slipring::base {
+
+namespace detail {
+std::atomic<FenceMode> fence_mode{FenceMode::undecided};
+}
+
+namespace {
+long membarrier(int command) noexcept { return ::syscall(SYS_membarrier, command, 0, 0); }
+}  // namespace
+
+bool register_membarrier() noexcept { return membarrier(MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED) == 0; }
+
+void agree_on_membarrier(bool all_registered) noexcept {
+  using detail::FenceMode;
+  // Exchange order does not matter: symmetric wins over everything and is never left again.
+  if (!all_registered) {
+    detail::fence_mode.store(FenceMode::symmetric, std::memory_order_seq_cst);
+    return;
+  }
+  FenceMode expected = FenceMode::undecided;
+  detail::fence_mode.compare_exchange_strong(expected, FenceMode::asymmetric, std::memory_order_seq_cst);
+}
+
+void heavy_fence() noexcept {
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  // Fails only where register_membarrier failed too, and then every publisher fences for itself.
+  if constexpr (!kThreadSanitizer) membarrier(MEMBARRIER_CMD_GLOBAL_EXPEDITED);
+}
+
+}  // namespace slipring::base
