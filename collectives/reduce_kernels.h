@@ -1,42 +1,41 @@
-// Reduction and copy kernels: SIMD with run-time dispatch, one table entry per (dtype, op).
+// Reduction kernels: SIMD with run-time dispatch, one kernel per (dtype, op).
 //
 // Sources are combined strictly in the order given, element by element, so that the result depends neither on
 // timing nor on alignment, block boundaries or vector width: results are bit-identical for every split of the
-// range. Pointers need the element's natural alignment at most by value (any address works). Thread-safe, no
-// allocation, no failure.
+// range and on every CPU. Any address works, aligned or not. Thread-safe, no allocation, no failure.
 #pragma once
 
 #include <cstddef>
 
+#include "collectives/copy_kernels.h"
 #include "slipring/types.h"
 
 namespace slipring::collectives {
 
 /// What one reduction pass does besides combining.
 struct ReduceOptions {
-  int divisor = 1;          ///< avg: divides the combined value (floating types divide, integers toward zero)
-  bool nontemporal = false; ///< hint: dst is not read again soon, so its stores may go around the cache
+  /// avg only, at least 1: the combined value is divided by it (floats divide, integers truncate toward zero).
+  /// Partial sums of an avg pass 1, the last pass the number of ranks. Other operators ignore it.
+  int divisor = 1;
+  /// dst is not read again soon by this core, so its stores may go around the cache. The kernel ends with a
+  /// store fence then, because a release store does not order non-temporal stores on x86.
+  bool nontemporal = false;
 };
 
-/// dst[i] = op(sources[0][i], sources[1][i], ..., sources[n-1][i]) for i < count, 1 <= n.
+/// dst[i] = op(...op(op(sources[0][i], sources[1][i]), sources[2][i])..., sources[n-1][i]) for i < count, 1 <= n.
 /// dst and, when not null, dst2 receive the same values (output and staging slot in one pass); each may be
 /// identical to a source, but may not overlap one partially. dst2 is always stored through the cache.
+///
+/// Integers wrap (two's complement), also the sum of an avg before its division. A NaN that sum, prod or avg
+/// yields is the one default quiet NaN, positive. min and max return the first NaN in source order, its bits
+/// unchanged, and take -0 for smaller than +0.
 using ReduceFn = void (*)(void* dst, void* dst2, const void* const* sources, int n, std::size_t count,
                           const ReduceOptions& options);
 
-/// The kernels for this CPU. Resolve once per communicator or operation, never per chunk.
-/// avg is sum with a divisor.
+/// The kernel for this CPU. Resolve once per communicator or operation, never per chunk.
 ReduceFn reduce_kernel(DType dtype, ReduceOp op) noexcept;
 
-/// memcpy variants whose stores suit where the destination lines are.
-/// copy_plain: lines in this core's cache or to be read again soon by this core.
-/// copy_nontemporal: stores that go around the cache; destination any alignment.
-/// copy_prefetched: destination lines were last read by another core: asks for ownership ahead of the stores.
-void copy_plain(void* dst, const void* src, std::size_t bytes) noexcept;
-void copy_nontemporal(void* dst, const void* src, std::size_t bytes) noexcept;
-void copy_prefetched(void* dst, const void* src, std::size_t bytes) noexcept;
-
-/// Name of the instruction set in use, e.g. "AVX3_ZEN4".
+/// Name of the instruction set in use, e.g. "AVX3".
 const char* reduce_kernel_target() noexcept;
 
 }  // namespace slipring::collectives

@@ -1,0 +1,183 @@
+// What a reduction does to one vector: how an element type is loaded, stored and widened (Element<T>), and how
+// two vectors combine and a result is finished (Sum, Prod, Min, Max, Avg). No loops, no pointers' arithmetic.
+//
+// Compiled once per instruction set (Highway's foreach_target), hence the toggle instead of a guard. A new
+// element type is one Element specialisation when it is combined in a wider type, nothing otherwise; then its
+// row in the table of reduce_kernels.cc. Every operation here is a function of its lanes only, so results do
+// not depend on the vector width.
+#if defined(SLIPRING_REDUCE_OPS_TOGGLE) == defined(HWY_TARGET_TOGGLE)
+#ifdef SLIPRING_REDUCE_OPS_TOGGLE
+#undef SLIPRING_REDUCE_OPS_TOGGLE
+#else
+#define SLIPRING_REDUCE_OPS_TOGGLE
+#endif
+
+#include <cstddef>
+#include <cstring>
+#include <limits>
+#include <type_traits>
+
+#include "hwy/highway.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace slipring::collectives {
+namespace HWY_NAMESPACE {
+
+namespace hn = hwy::HWY_NAMESPACE;
+
+// Masked loads and stores touch only the lanes of the mask on these targets. Elsewhere Highway emulates them
+// with whole-vector accesses (SSE4, NEON) or the CPU is slow at masked stores (AVX2 before Zen 5).
+#if HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_AVX3_DL || HWY_HAVE_SCALABLE
+inline constexpr bool kMaskedTails = true;
+#else
+inline constexpr bool kMaskedTails = false;
+#endif
+
+template <class T>
+struct Element {
+  using Wide = T;  // the type in which values are combined
+
+  // One lane goes through memcpy: the scalar intrinsics dereference their pointer, which may be misaligned.
+  template <class D>
+  static HWY_INLINE hn::Vec<D> load(D d, const std::byte* from) {
+    if constexpr (is_single<D>()) {
+      T value;
+      std::memcpy(&value, from, sizeof(T));
+      return hn::Set(d, value);
+    } else {
+      return hn::LoadU(d, reinterpret_cast<const T*>(from));
+    }
+  }
+  template <class D>
+  static HWY_INLINE void store(D d, hn::Vec<D> v, std::byte* to) {
+    if constexpr (is_single<D>()) {
+      const T value = hn::GetLane(v);
+      std::memcpy(to, &value, sizeof(T));
+    } else {
+      hn::StoreU(v, d, reinterpret_cast<T*>(to));
+    }
+  }
+  // `to` is aligned to the vector.
+  template <class D>
+  static HWY_INLINE void stream(D d, hn::Vec<D> v, std::byte* to) {
+    hn::Stream(v, d, reinterpret_cast<T*>(to));
+  }
+  template <class D>
+  static HWY_INLINE hn::Vec<D> load_first(D d, std::size_t lanes, const std::byte* from) {
+    return hn::MaskedLoad(hn::FirstN(d, lanes), d, reinterpret_cast<const T*>(from));
+  }
+  template <class D>
+  static HWY_INLINE void store_first(D d, std::size_t lanes, hn::Vec<D> v, std::byte* to) {
+    hn::BlendedStore(v, hn::FirstN(d, lanes), d, reinterpret_cast<T*>(to));
+  }
+
+ private:
+  template <class D>
+  static constexpr bool is_single() {
+#if HWY_HAVE_SCALABLE
+    return false;
+#else
+    return hn::MaxLanes(D()) == 1;
+#endif
+  }
+};
+
+// When two NaN meet in an addition, which payload survives depends on the operand order that the compiler
+// picked for that loop, and the sign of a fresh NaN depends on the CPU. One fixed NaN keeps results identical
+// for every split and on every node; it costs two cheap instructions per stored vector (reduce_kernels_bench).
+template <class D, class V>
+HWY_INLINE V with_canonical_nan(D d, V v) {
+  using T = hn::TFromD<D>;
+  if constexpr (std::is_floating_point_v<T>) {
+    return hn::IfThenElse(hn::IsNaN(v), hn::Set(d, std::numeric_limits<T>::quiet_NaN()), v);
+  } else {
+    return v;
+  }
+}
+
+template <class D, class V>
+HWY_INLINE V divided(D d, V v, hn::TFromD<D> divisor) {
+  using T = hn::TFromD<D>;
+  if constexpr (std::is_floating_point_v<T>) {
+    return hn::Div(v, hn::Set(d, divisor));
+  } else {
+    // No CPU here divides integer vectors. A quotient of 32-bit integers is exact in double after truncation.
+    using Quotient = std::conditional_t<(sizeof(T) < 8), double, T>;
+    HWY_ALIGN T lanes[hn::MaxLanes(D())];
+    hn::Store(v, d, lanes);
+    for (std::size_t i = 0; i < hn::MaxLanes(D()); ++i) {
+      lanes[i] = static_cast<T>(static_cast<Quotient>(lanes[i]) / static_cast<Quotient>(divisor));
+    }
+    return hn::Load(d, lanes);
+  }
+}
+
+struct Sum {
+  template <class D, class V>
+  static HWY_INLINE V combine(D, V acc, V next) {
+    return hn::Add(acc, next);
+  }
+  template <class D, class V>
+  static HWY_INLINE V finish(D d, V acc, hn::TFromD<D>) {
+    return with_canonical_nan(d, acc);
+  }
+};
+
+struct Avg : Sum {
+  template <class D, class V>
+  static HWY_INLINE V finish(D d, V acc, hn::TFromD<D> divisor) {
+    return with_canonical_nan(d, divided(d, acc, divisor));
+  }
+};
+
+struct Prod {
+  template <class D, class V>
+  static HWY_INLINE V combine(D, V acc, V next) {
+    return hn::Mul(acc, next);
+  }
+  template <class D, class V>
+  static HWY_INLINE V finish(D d, V acc, hn::TFromD<D>) {
+    return with_canonical_nan(d, acc);
+  }
+};
+
+// Compares and selects instead of the CPU's min/max, whose NaN and signed-zero rules differ between vendors.
+// A NaN already held stays; a NaN that comes is taken, because no comparison with it holds. Equal floats
+// differ at most in the sign of zero: or-ing the bits gives -0 (min), and-ing them +0 (max).
+struct Min {
+  template <class D, class V>
+  static HWY_INLINE V combine(D, V acc, V next) {
+    if constexpr (std::is_floating_point_v<hn::TFromD<D>>) {
+      const V chosen = hn::IfThenElse(hn::Or(hn::Lt(acc, next), hn::IsNaN(acc)), acc, next);
+      return hn::IfThenElse(hn::Eq(acc, next), hn::Or(acc, next), chosen);
+    } else {
+      return hn::Min(acc, next);
+    }
+  }
+  template <class D, class V>
+  static HWY_INLINE V finish(D, V acc, hn::TFromD<D>) {
+    return acc;
+  }
+};
+
+struct Max {
+  template <class D, class V>
+  static HWY_INLINE V combine(D, V acc, V next) {
+    if constexpr (std::is_floating_point_v<hn::TFromD<D>>) {
+      const V chosen = hn::IfThenElse(hn::Or(hn::Gt(acc, next), hn::IsNaN(acc)), acc, next);
+      return hn::IfThenElse(hn::Eq(acc, next), hn::And(acc, next), chosen);
+    } else {
+      return hn::Max(acc, next);
+    }
+  }
+  template <class D, class V>
+  static HWY_INLINE V finish(D, V acc, hn::TFromD<D>) {
+    return acc;
+  }
+};
+
+}  // namespace HWY_NAMESPACE
+}  // namespace slipring::collectives
+HWY_AFTER_NAMESPACE();
+
+#endif  // SLIPRING_REDUCE_OPS_TOGGLE
