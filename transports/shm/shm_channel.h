@@ -1,0 +1,38 @@
+// Channels over a ring in shared memory: the `shm` transport between processes, `inproc` between threads.
+//
+// The ring's memory belongs to whoever maps the segment and must outlive both endpoints. One side calls
+// init_shm_ring before either endpoint exists. An endpoint belongs to one thread, and so does the Waiter it is
+// given. Failure: the Statuses of transports/channel.h; a peer that writes nonsense yields corrupt.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <string_view>
+
+#include "base/wait.h"
+#include "slipring/status.h"
+#include "transports/channel.h"
+#include "transports/shm/ring.h"
+
+namespace slipring::transports {
+
+/// Memory that a ring of this shape takes, a multiple of the cache line.
+std::size_t shm_ring_bytes(const RingShape& shape) noexcept;
+
+/// Prepares zeroed, line-aligned memory of shm_ring_bytes(shape). Not thread-safe against the endpoints.
+Status init_shm_ring(std::byte* memory, const RingShape& shape);
+
+/// What both kinds of endpoint are made from.
+struct ShmEndpoint {
+  std::byte* memory = nullptr;
+  RingShape shape;
+  base::Waiter* waiter = nullptr;          ///< how this side waits
+  base::Doorbell* peer_doorbell = nullptr; ///< where the other side sleeps
+  int peer = -1;                           ///< rank of the other side, for messages
+  std::string_view transport = "shm";      ///< static string
+};
+
+std::unique_ptr<ChannelProducer> make_shm_producer(const ShmEndpoint& endpoint);
+std::unique_ptr<ChannelConsumer> make_shm_consumer(const ShmEndpoint& endpoint);
+
+}  // namespace slipring::transports
