@@ -24,13 +24,25 @@ std::string_view status_code_name(StatusCode code) noexcept {
 }
 
 Status::Status(StatusCode code, std::string message)
-    : rep_(code == StatusCode::ok ? nullptr : std::make_unique<Rep>(Rep{code, std::move(message)})) {}
+    : rep_(code == StatusCode::ok ? nullptr : new Rep{code, std::move(message)}) {}
 
-Status::Status(const Status& other) : rep_(other.rep_ ? std::make_unique<Rep>(*other.rep_) : nullptr) {}
+Status::Rep* Status::clone(const Rep* rep) {
+  if (!rep) return nullptr;
+  return rep->is_static ? const_cast<Rep*>(rep) : new Rep(*rep);
+}
+
+Status::Status(const Status& other) : rep_(clone(other.rep_.get())) {}
 
 Status& Status::operator=(const Status& other) {
-  if (this != &other) rep_ = other.rep_ ? std::make_unique<Rep>(*other.rep_) : nullptr;
+  if (this != &other) rep_.reset(clone(other.rep_.get()));
   return *this;
+}
+
+Status Status::would_block() noexcept {
+  static Rep rep{StatusCode::would_block, "nothing to take or no room now", true};
+  Status status;
+  status.rep_.reset(&rep);
+  return status;
 }
 
 const std::string& Status::message() const noexcept {
@@ -44,7 +56,9 @@ std::string Status::to_string() const {
 }
 
 Status Status::with(std::string_view clause) && {
-  if (rep_) rep_->message.append("; ").append(clause);
+  if (!rep_) return {};
+  if (rep_->is_static) rep_.reset(new Rep{rep_->code, rep_->message});
+  rep_->message.append("; ").append(clause);
   return std::move(*this);
 }
 

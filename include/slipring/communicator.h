@@ -110,7 +110,7 @@ class SLIPRING_API Communicator {
 
  private:
   explicit Communicator(std::shared_ptr<engine::CommunicatorImpl> impl) noexcept;
-  friend SLIPRING_API void run_threads(int, const std::function<void(Communicator&)>&, const JobOptions&);
+  friend void run_threads(int, const std::function<void(Communicator&)>&, const JobOptions&);
   std::shared_ptr<engine::CommunicatorImpl> impl_;
 };
 

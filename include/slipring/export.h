@@ -1,8 +1,10 @@
-// SLIPRING_API marks what users may link; everything else in libslipring.so is hidden.
+/* SLIPRING_API marks what users may link; everything else in libslipring.so is hidden. */
 #ifndef SLIPRING_EXPORT_H
 #define SLIPRING_EXPORT_H
 
-#if defined(__GNUC__) || defined(__clang__)
+#if defined(__cplusplus)
+#define SLIPRING_API [[gnu::visibility("default")]]
+#elif defined(__GNUC__)
 #define SLIPRING_API __attribute__((visibility("default")))
 #else
 #define SLIPRING_API

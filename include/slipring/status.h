@@ -53,6 +53,8 @@ class [[nodiscard]] SLIPRING_API Status {
   const std::string& message() const noexcept;
   /// "peer_lost: <message>", or "ok".
   std::string to_string() const;
+  /// A would_block Status; never allocates, so that polling is free.
+  static Status would_block() noexcept;
   /// The same failure with one more clause appended ("; <clause>"). No effect on ok.
   Status with(std::string_view clause) &&;
 
@@ -60,8 +62,15 @@ class [[nodiscard]] SLIPRING_API Status {
   struct Rep {
     StatusCode code;
     std::string message;
+    bool is_static = false;
   };
-  std::unique_ptr<Rep> rep_;
+  struct Drop {
+    void operator()(const Rep* rep) const noexcept {
+      if (!rep->is_static) delete rep;
+    }
+  };
+  static Rep* clone(const Rep* rep);
+  std::unique_ptr<Rep, Drop> rep_;
 };
 
 /// Either a T or a Status that is not ok. value() requires is_ok().

@@ -40,12 +40,6 @@ struct Placement {
   }
 }
 
-// would_block is not a failure, and must not cost an allocation.
-const Status& would_block() {
-  static const Status status(StatusCode::would_block, "nothing now");
-  return status;
-}
-
 class ShmProducer final : public ChannelProducer {
  public:
   explicit ShmProducer(const ShmEndpoint& e)
@@ -60,7 +54,7 @@ class ShmProducer final : public ChannelProducer {
       slot = {place_.data(loaned_), bytes};
       return {};
     }
-    if (state == RingState::would_block) return would_block();
+    if (state == RingState::would_block) return Status::would_block();
     return failure(state, endpoint_, "the consumer", bytes);
   }
 
@@ -146,7 +140,7 @@ class ShmConsumer final : public ChannelConsumer {
       message = {place_.data(m), m.bytes};
       return {};
     }
-    if (state == RingState::would_block) return would_block();
+    if (state == RingState::would_block) return Status::would_block();
     return failure(state, endpoint_, "the producer", 0);
   }
 
