@@ -17,10 +17,10 @@ struct Placement {
   RingDescriptor<StdAtomics>* descriptors;
   std::byte* payload;
 
-  Placement(std::byte* memory, const RingShape& shape)
-      : index(reinterpret_cast<RingIndex<StdAtomics>*>(memory)),
-        descriptors(reinterpret_cast<RingDescriptor<StdAtomics>*>(memory + sizeof(*index))),
-        payload(memory + sizeof(*index) + sizeof(*descriptors) * shape.slots) {}
+  Placement(std::byte* control, std::byte* payload_area)
+      : index(reinterpret_cast<RingIndex<StdAtomics>*>(control)),
+        descriptors(reinterpret_cast<RingDescriptor<StdAtomics>*>(control + sizeof(*index))),
+        payload(payload_area) {}
 
   std::byte* data(const RingMessage& m) const noexcept {
     return m.is_inline() ? descriptors[m.descriptor].payload : payload + m.payload_offset;
@@ -43,7 +43,7 @@ struct Placement {
 class ShmProducer final : public ChannelProducer {
  public:
   explicit ShmProducer(const ShmEndpoint& e)
-      : endpoint_(e), place_(e.memory, e.shape), ring_(*place_.index, place_.descriptors, e.shape) {}
+      : endpoint_(e), place_(e.control, e.payload), ring_(*place_.index, place_.descriptors, e.shape) {}
   ~ShmProducer() override { close(); }
 
   std::size_t max_loan_bytes() const noexcept override { return endpoint_.shape.max_message_bytes(); }
@@ -99,7 +99,7 @@ class ShmProducer final : public ChannelProducer {
 class ShmConsumer final : public ChannelConsumer {
  public:
   explicit ShmConsumer(const ShmEndpoint& e)
-      : endpoint_(e), place_(e.memory, e.shape), ring_(*place_.index, place_.descriptors, e.shape) {}
+      : endpoint_(e), place_(e.control, e.payload), ring_(*place_.index, place_.descriptors, e.shape) {}
   ~ShmConsumer() override { close(); }
 
   Status try_peek(std::span<const std::byte>& message) override {
@@ -152,15 +152,15 @@ class ShmConsumer final : public ChannelConsumer {
 
 }  // namespace
 
-std::size_t shm_ring_bytes(const RingShape& shape) noexcept {
-  return sizeof(RingIndex<StdAtomics>) + sizeof(RingDescriptor<StdAtomics>) * shape.slots + shape.payload_bytes;
+std::size_t shm_ring_control_bytes(const RingShape& shape) noexcept {
+  return sizeof(RingIndex<StdAtomics>) + sizeof(RingDescriptor<StdAtomics>) * shape.slots;
 }
 
-Status init_shm_ring(std::byte* memory, const RingShape& shape) {
+Status init_shm_ring(std::byte* control, const RingShape& shape) {
   if (!shape.valid())
     return error(StatusCode::invalid_argument, "channel.slots {} must be a power of two and channel.bytes {} a "
                  "multiple of {} below 2 GiB", shape.slots, shape.payload_bytes, 2 * kLineBytes);
-  const Placement place(memory, shape);
+  const Placement place(control, nullptr);
   new (place.index) RingIndex<StdAtomics>{};
   place.index->released.store(shape.start, std::memory_order_relaxed);  // relaxed: no endpoint exists yet
   return {};

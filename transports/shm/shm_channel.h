@@ -16,15 +16,18 @@
 
 namespace slipring::transports {
 
-/// Memory that a ring of this shape takes, a multiple of the cache line.
-std::size_t shm_ring_bytes(const RingShape& shape) noexcept;
+/// Memory that the counters and descriptors of a ring take, a multiple of the cache line. The payload area,
+/// shape.payload_bytes, is separate: nothing reads it before something is published, so its space may be
+/// reserved as late as by the producer's first endpoint.
+std::size_t shm_ring_control_bytes(const RingShape& shape) noexcept;
 
-/// Prepares zeroed, line-aligned memory of shm_ring_bytes(shape). Not thread-safe against the endpoints.
-Status init_shm_ring(std::byte* memory, const RingShape& shape);
+/// Prepares zeroed, line-aligned control memory. Not thread-safe against the endpoints.
+Status init_shm_ring(std::byte* control, const RingShape& shape);
 
 /// What both kinds of endpoint are made from.
 struct ShmEndpoint {
-  std::byte* memory = nullptr;
+  std::byte* control = nullptr;  ///< shm_ring_control_bytes(shape), initialised
+  std::byte* payload = nullptr;  ///< shape.payload_bytes, line-aligned
   RingShape shape;
   base::Waiter* waiter = nullptr;          ///< how this side waits
   base::Doorbell* peer_doorbell = nullptr; ///< where the other side sleeps
