@@ -105,11 +105,11 @@ void copy_plain(void* dst, const void* src, std::size_t bytes) noexcept {
 }
 
 void copy_nontemporal(void* dst, const void* src, std::size_t bytes) noexcept {
-  HWY_DYNAMIC_DISPATCH(nontemporal)(dst, src, bytes);
+  if (bytes != 0) HWY_DYNAMIC_DISPATCH(nontemporal)(dst, src, bytes);
 }
 
 void copy_prefetched(void* dst, const void* src, std::size_t bytes) noexcept {
-  HWY_DYNAMIC_DISPATCH(prefetched)(dst, src, bytes);
+  if (bytes != 0) HWY_DYNAMIC_DISPATCH(prefetched)(dst, src, bytes);
 }
 
 }  // namespace slipring::collectives
