@@ -15,9 +15,9 @@
 #include <thread>
 #include <vector>
 
+#include "base/file_descriptor.h"
 #include "base/status.h"
 #include "engine/store/job_token.h"
-#include "engine/store/owned_fd.h"
 #include "engine/store/store_table.h"
 
 namespace slipring::engine {
@@ -98,19 +98,19 @@ void remove_if_abandoned(int parent_fd, const std::string& name, int folder_fd, 
 void remove_abandoned_jobs(int parent_fd, const std::string& own_name) {
   for (const std::string& name : names_in(parent_fd)) {
     if (!name.starts_with(kFolderPrefix) || name.size() != own_name.size() || name == own_name) continue;
-    const OwnedFd folder(openat(parent_fd, name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
-    if (!folder.is_open()) continue;
-    const OwnedFd lock(openat(folder.get(), kLockName, O_RDWR | O_NOFOLLOW | O_CLOEXEC));
-    if (lock.is_open()) remove_if_abandoned(parent_fd, name, folder.get(), lock.get());
+    const base::FileDescriptor folder(openat(parent_fd, name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+    if (!folder) continue;
+    const base::FileDescriptor lock(openat(folder.get(), kLockName, O_RDWR | O_NOFOLLOW | O_CLOEXEC));
+    if (lock) remove_if_abandoned(parent_fd, name, folder.get(), lock.get());
   }
 }
 
 struct JobFolder {
   std::string path;  // for error texts
   std::string name;
-  OwnedFd parent;
-  OwnedFd folder;
-  OwnedFd lock;  // held shared as long as the store is open
+  base::FileDescriptor parent;
+  base::FileDescriptor folder;
+  base::FileDescriptor lock;  // held shared as long as the store is open
 };
 
 class FileStore final : public Store {
@@ -147,8 +147,8 @@ class FileStore final : public Store {
 
   Result<std::optional<std::string>> try_get(std::string_view key) override {
     if (Status status = check_store_key(key); !status) return status;
-    const OwnedFd file(openat(folder(), file_name(key).c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC));
-    if (!file.is_open()) {
+    const base::FileDescriptor file(openat(folder(), file_name(key).c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC));
+    if (!file) {
       if (errno == ENOENT) return std::optional<std::string>();
       return failed(errno, "open", key);
     }
@@ -166,8 +166,8 @@ class FileStore final : public Store {
 
   Result<std::int64_t> add(std::string_view key, std::int64_t delta) override {
     if (Status status = check_store_key(key); !status) return status;
-    const OwnedFd lock(openat(folder(), kCounterLockName, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600));
-    if (!lock.is_open()) return failed(errno, "open of the counter lock", key);
+    const base::FileDescriptor lock(openat(folder(), kCounterLockName, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600));
+    if (!lock) return failed(errno, "open of the counter lock", key);
     const base::Deadline deadline = base::Deadline::after(kStoreAnswerTimeout);
     // Polled, because flock has no deadline; a killed holder's lock is released by the kernel.
     for (Pause pause; flock(lock.get(), LOCK_EX | LOCK_NB) != 0;) {
@@ -206,8 +206,8 @@ class FileStore final : public Store {
   // A file that nobody looks for yet; rename or link then shows it whole.
   Result<std::string> write_aside(std::string_view value) {
     std::string name = fmt::format("t-{}-{}", unique_, asides_.fetch_add(1, std::memory_order_relaxed));
-    const OwnedFd file(openat(folder(), name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
-    if (!file.is_open()) return failed(errno, "create", name);
+    const base::FileDescriptor file(openat(folder(), name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+    if (!file) return failed(errno, "create", name);
     while (!value.empty()) {
       const ssize_t n = write(file.get(), value.data(), value.size());
       if (n < 0 && errno == EINTR) continue;
@@ -277,13 +277,13 @@ Result<bool> try_join(JobFolder& job) {
   }
   job.folder.reset(
       openat(job.parent.get(), job.name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
-  if (!job.folder.is_open()) {
+  if (!job.folder) {
     if (errno == ENOENT) return false;
     return cannot_open(errno, "open", job.path);
   }
   if (Status status = check_owner(job); !status) return status;
   job.lock.reset(openat(job.folder.get(), kLockName, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600));
-  if (!job.lock.is_open()) {
+  if (!job.lock) {
     if (errno == ENOENT) return false;
     return cannot_open(errno, "open of the lock in", job.path);
   }
@@ -313,7 +313,7 @@ Result<std::shared_ptr<Store>> open_file_store(const std::string& directory, std
   job.path = directory + "/" + job.name;
   if (mkdir(directory.c_str(), 0700) != 0 && errno != EEXIST) return cannot_open(errno, "mkdir", directory);
   job.parent.reset(open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (!job.parent.is_open()) return cannot_open(errno, "open", directory);
+  if (!job.parent) return cannot_open(errno, "open", directory);
   for (Pause pause;;) {
     Result<bool> joined = try_join(job);
     if (!joined) return std::move(joined).status();

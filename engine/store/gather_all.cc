@@ -6,6 +6,7 @@
 #include <array>
 #include <cstring>
 
+#include "base/log.h"
 #include "base/status.h"
 #include "engine/store/job_token.h"
 
@@ -109,7 +110,7 @@ class Gathering {
   Status collect(const base::Deadline& deadline) {
     for (int peer = 0; peer < size_; ++peer) {
       while (!came_[peer]) {
-        const bool reports = options_.report && next_report_.left() < deadline.left();
+        const bool reports = next_report_.left() < deadline.left();
         Result<std::string> bytes = store_.get(rank_key(prefix_, peer), reports ? next_report_ : deadline);
         if (bytes) {
           if (Status status = accept(peer, *bytes); !status) return status;
@@ -167,8 +168,14 @@ class Gathering {
   }
 
   void report_missing() {
-    options_.report(fmt::format("rank {} waits for {} since {} ms; {} came; prefix \"{}\" store {}", rank_,
-                                ranks_that(false), waited_ms(), ranks_that(true), prefix_, store_.url()));
+    const std::string sentence =
+        fmt::format("rank {} waits for {} since {} ms; {} came; prefix \"{}\" store {}", rank_, ranks_that(false),
+                    waited_ms(), ranks_that(true), prefix_, store_.url());
+    if (options_.report) {
+      options_.report(sentence);
+    } else {
+      SLIPRING_LOG(warn, store, "{}", sentence);
+    }
     next_report_ = base::Deadline::after(options_.report_every);
   }
 

@@ -25,7 +25,7 @@ using WaitReport = std::function<void(std::string_view)>;
 inline constexpr std::size_t kMaxGatherValueBytes = kMaxStoreValueBytes - 1024;
 
 struct GatherOptions {
-  WaitReport report;  ///< empty: silent
+  WaitReport report;  ///< empty: a warning of subsystem store
   std::chrono::milliseconds report_every{5000};
 };
 

@@ -118,9 +118,9 @@ void set_connection_options(int fd) noexcept {
   setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &user_timeout_ms, sizeof(user_timeout_ms));
 }
 
-Result<OwnedFd> connect_socket(const SocketAddress& address, const base::Deadline& deadline) {
-  OwnedFd fd(socket(address.storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
-  if (!fd.is_open()) return base::errno_error(errno, "socket");
+Result<base::FileDescriptor> connect_socket(const SocketAddress& address, const base::Deadline& deadline) {
+  base::FileDescriptor fd(socket(address.storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  if (!fd) return base::errno_error(errno, "socket");
   set_connection_options(fd.get());
   // An interrupted connect goes on in the background, exactly like one in progress.
   if (connect(fd.get(), reinterpret_cast<const sockaddr*>(&address.storage), address.bytes) != 0) {

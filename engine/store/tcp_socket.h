@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "base/deadline.h"
-#include "engine/store/owned_fd.h"
+#include "base/file_descriptor.h"
 #include "slipring/status.h"
 
 namespace slipring::engine {
@@ -30,7 +30,7 @@ Result<std::vector<SocketAddress>> resolve(const std::string& host, std::uint16_
 /// "127.0.0.1:80" or "[::1]:80", with or without scheme added by the caller.
 std::string format_host_port(std::string_view host, std::uint16_t port);
 
-Result<OwnedFd> connect_socket(const SocketAddress& address, const base::Deadline& deadline);
+Result<base::FileDescriptor> connect_socket(const SocketAddress& address, const base::Deadline& deadline);
 Status send_bytes(int fd, std::string_view bytes, const base::Deadline& deadline);
 /// Exactly bytes.size() bytes; closed when the other side has closed.
 Status receive_bytes(int fd, char* bytes, std::size_t count, const base::Deadline& deadline);

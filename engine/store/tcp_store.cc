@@ -26,7 +26,7 @@ base::Deadline sooner(const base::Deadline& a, const base::Deadline& b) { return
 
 class TcpStore final : public Store {
  public:
-  TcpStore(std::string url, OwnedFd socket) : url_(std::move(url)), socket_(std::move(socket)) {}
+  TcpStore(std::string url, base::FileDescriptor socket) : url_(std::move(url)), socket_(std::move(socket)) {}
 
   Status set(std::string_view key, std::string_view value) override {
     if (Status status = check_store_value(key, value); !status) return status;
@@ -182,7 +182,7 @@ class TcpStore final : public Store {
   std::condition_variable turn_over_;
   bool in_use_ = false;
   // Below: of the caller whose turn it is.
-  OwnedFd socket_;
+  base::FileDescriptor socket_;
   std::uint32_t last_id_ = 0;
   std::string inbox_;
   Status broken_;
@@ -193,9 +193,9 @@ class Opening {
   Opening(std::string url, std::string job_token) : url_(std::move(url)), job_token_(std::move(job_token)) {}
 
   // `is_final` tells the failures that no retry can cure.
-  Status attempt(const SocketAddress& address, const base::Deadline& deadline, OwnedFd& socket, bool& is_final) {
+  Status attempt(const SocketAddress& address, const base::Deadline& deadline, base::FileDescriptor& socket, bool& is_final) {
     is_final = false;
-    Result<OwnedFd> connected = connect_socket(address, deadline);
+    Result<base::FileDescriptor> connected = connect_socket(address, deadline);
     if (!connected) return std::move(connected).status();
     socket = std::move(connected).value();
     return shake_hands(socket.get(), deadline, is_final);
@@ -271,7 +271,7 @@ Result<std::shared_ptr<Store>> connect_tcp_store(const std::string& host, std::u
   for (;;) {
     Status failure;
     for (const SocketAddress& address : *addresses) {
-      OwnedFd socket;
+      base::FileDescriptor socket;
       bool is_final = false;
       failure = opening.attempt(address, sooner(deadline, base::Deadline::after(kAttemptLimit)), socket, is_final);
       if (failure.is_ok()) return std::shared_ptr<Store>(std::make_shared<TcpStore>(url, std::move(socket)));

@@ -39,7 +39,7 @@ struct PendingGet {
 };
 
 struct Connection {
-  OwnedFd socket;
+  base::FileDescriptor socket;
   Phase phase = Phase::hello;
   base::Deadline silence_deadline = base::Deadline::never();
   StoreHello hello;
@@ -121,8 +121,8 @@ class TcpStoreServer::Loop {
   std::string url_;
   std::uint16_t port_ = 0;
   JobNonce nonce_{};
-  OwnedFd listener_;
-  OwnedFd wake_;
+  base::FileDescriptor listener_;
+  base::FileDescriptor wake_;
   std::thread thread_;
   // Set by stop(), read by the thread after wake_ has become readable; the eventfd orders the two.
   std::atomic<bool> stopping_{false};
@@ -148,13 +148,13 @@ Status TcpStoreServer::Loop::start() {
                     format_host_port(options_.host, options_.port)));
   }
   wake_.reset(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-  if (!wake_.is_open()) return base::errno_error(errno, "eventfd");
+  if (!wake_) return base::errno_error(errno, "eventfd");
   return start_thread();
 }
 
 Status TcpStoreServer::Loop::listen_on(const SocketAddress& address) {
   listener_.reset(socket(address.storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
-  if (!listener_.is_open()) return base::errno_error(errno, "socket");
+  if (!listener_) return base::errno_error(errno, "socket");
   const int on = 1;
   // A fixed port must not stay blocked by an earlier job's connections in TIME_WAIT.
   if (options_.port != 0) setsockopt(listener_.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
@@ -245,8 +245,8 @@ int TcpStoreServer::Loop::poll_timeout_ms() const {
 
 void TcpStoreServer::Loop::accept_all() {
   for (int i = 0; i < kAcceptsPerTurn; ++i) {
-    OwnedFd socket(accept4(listener_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
-    if (!socket.is_open()) {
+    base::FileDescriptor socket(accept4(listener_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+    if (!socket) {
       const bool exhausted = errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM;
       if (errno == EINTR || errno == ECONNABORTED) continue;
       if (exhausted && !drop_oldest_unproven()) accept_pause_ = base::Deadline::after(kAcceptPause);
