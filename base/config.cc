@@ -125,8 +125,10 @@ class ConfigLoader {
  public:
   Status load(const ConfigSources& sources) {
     if (Status s = apply_optional_file(sources.system_file, ConfigLayer::system_file); !s) return s;
-    if (Status s = apply_optional_file(user_file_of(sources.environment), ConfigLayer::user_file); !s) return s;
-    if (Status s = apply_named_file(std::string(lookup(sources.environment, kNamedFileVariable))); !s) return s;
+    if (Status s = apply_optional_file(user_file_of(sources.environment), ConfigLayer::user_file); !s)
+      return s;
+    if (Status s = apply_named_file(std::string(lookup(sources.environment, kNamedFileVariable))); !s)
+      return s;
     if (Status s = apply_environment(sources.environment); !s) return s;
     return apply_overrides(sources.overrides);
   }

@@ -1,4 +1,5 @@
-// Configuration: one typed field per key of base/config_keys.def, filled from layers, each value with its origin.
+// Configuration: one typed field per key of base/config_keys.def, filled from layers, each value with its
+// origin.
 //
 //   Result<Config> config = Config::load(options.config);  // once per job, on the control path
 //   if (config->values().wait_spin_ns != 0) ...            // hot paths read the plain field
@@ -44,6 +45,7 @@ struct ConfigKey {
   ConfigValue get(const ConfigValues& values) const;
   /// `value` has the key's type.
   void set(ConfigValues& values, ConfigValue value) const;
+  /// With the unit, e.g. "an integer of at least 0 ns".
   std::string describe_allowed() const;
 };
 

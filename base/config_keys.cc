@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include "base/config.h"
+#include "base/fault.h"
 #include "base/log_levels.h"
 
 namespace slipring::base {
@@ -23,6 +24,11 @@ std::string variable_of(std::string_view key) {
     variable.push_back(c == '.' ? '_' : lower ? static_cast<char>(c - 'a' + 'A') : c);
   }
   return variable;
+}
+
+/// Whether the text is a fault at all; which rank it strikes is for that rank to find out.
+Result<FaultPoint> parse_fault(std::string_view text) {
+  return FaultPoint::parse(text, /*own_rank=*/-1, /*start=*/0);
 }
 
 std::vector<ConfigKey> list_keys() {
@@ -49,7 +55,10 @@ void ConfigKey::set(ConfigValues& values, ConfigValue value) const {
       field);
 }
 
-std::string ConfigKey::describe_allowed() const { return allowed.describe(field.index()); }
+std::string ConfigKey::describe_allowed() const {
+  const std::string text = allowed.describe(field.index());
+  return unit.empty() ? text : fmt::format("{} {}", text, unit);
+}
 
 std::span<const ConfigKey> config_keys() {
   static const std::vector<ConfigKey> keys = list_keys();

@@ -10,12 +10,18 @@ namespace {
 
 std::string_view layer_name(ConfigLayer layer) {
   switch (layer) {
-    case ConfigLayer::built_in: return "built-in default";
-    case ConfigLayer::system_file: return "system file";
-    case ConfigLayer::user_file: return "user file";
-    case ConfigLayer::named_file: return "file named by SLIPRING_CONFIG";
-    case ConfigLayer::environment: return "environment variable";
-    case ConfigLayer::api: return "API";
+    case ConfigLayer::built_in:
+      return "built-in default";
+    case ConfigLayer::system_file:
+      return "system file";
+    case ConfigLayer::user_file:
+      return "user file";
+    case ConfigLayer::named_file:
+      return "file named by SLIPRING_CONFIG";
+    case ConfigLayer::environment:
+      return "environment variable";
+    case ConfigLayer::api:
+      return "API";
   }
   return "unknown";
 }
@@ -23,7 +29,8 @@ std::string_view layer_name(ConfigLayer layer) {
 /// A path may hold any byte; a control character would end the comment that shows it.
 std::string on_one_line(std::string text) {
   std::replace_if(
-      text.begin(), text.end(), [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7F; }, '?');
+      text.begin(), text.end(), [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7F; },
+      '?');
   return text;
 }
 
@@ -34,11 +41,6 @@ std::string table_cell(std::string_view text) {
     cell.push_back(c);
   }
   return cell;
-}
-
-std::string with_unit(std::string text, std::string_view unit) {
-  if (!unit.empty()) text.append(" ").append(unit);
-  return text;
 }
 
 constexpr std::string_view kDocsHead = R"(# Configuration
@@ -79,12 +81,13 @@ std::string ConfigOrigin::to_string() const {
 }
 
 std::string Config::to_toml() const {
-  std::string out = "# Slipring configuration: each value with its meaning, what is allowed, and its origin.\n";
+  std::string out =
+      "# Slipring configuration: each value with its meaning, what is allowed, and its origin.\n";
   const auto keys = config_keys();
   for (std::size_t i = 0; i < keys.size(); ++i) {
     const ConfigKey& key = keys[i];
     fmt::format_to(std::back_inserter(out), "\n# {}\n# allowed: {}\n# origin: {}\n{} = {}\n", key.meaning,
-                   with_unit(key.describe_allowed(), key.unit), on_one_line(origins_[i].to_string()), key.name,
+                   key.describe_allowed(), on_one_line(origins_[i].to_string()), key.name,
                    toml_literal(key.get(values_)));
   }
   return out;
@@ -105,7 +108,7 @@ std::string config_markdown() {
     }
     fmt::format_to(std::back_inserter(out), "| `{}` | `{}` | {} | `{}` | {} | {} |\n", key.name, key.variable,
                    config_type_name(key.field.index()), toml_literal(key.get(defaults)),
-                   table_cell(with_unit(key.describe_allowed(), key.unit)), table_cell(key.meaning));
+                   table_cell(key.describe_allowed()), table_cell(key.meaning));
   }
   out += kDocsVariables;
   for (const ConfigVariable& variable : config_variables())

@@ -7,8 +7,6 @@
 #include <charconv>
 #include <cmath>
 
-#include "base/status.h"
-
 namespace slipring::base {
 namespace {
 
@@ -91,18 +89,21 @@ std::optional<ConfigValue> parse_config_value(std::size_t type_index, std::strin
       if (text == "true" || text == "1") return true;
       if (text == "false" || text == "0") return false;
       return std::nullopt;
-    case 1: return parse_number<std::int64_t>(text);
-    case 2: return parse_number<double>(text);
-    default: return is_utf8(text) ? std::optional<ConfigValue>(std::string(text)) : std::nullopt;
+    case 1:
+      return parse_number<std::int64_t>(text);
+    case 2:
+      return parse_number<double>(text);
+    default:
+      return is_utf8(text) ? std::optional<ConfigValue>(std::string(text)) : std::nullopt;
   }
 }
 
 std::string toml_literal(const ConfigValue& value) {
-  return std::visit(Overloaded{[](bool b) { return std::string(b ? "true" : "false"); },
-                               [](std::int64_t n) { return fmt::format("{}", n); },
-                               [](double d) { return number_literal(d); },
-                               [](const std::string& s) { return quoted(s); }},
-                    value);
+  return std::visit(
+      Overloaded{[](bool b) { return std::string(b ? "true" : "false"); },
+                 [](std::int64_t n) { return fmt::format("{}", n); },
+                 [](double d) { return number_literal(d); }, [](const std::string& s) { return quoted(s); }},
+      value);
 }
 
 Status Allowed::accept(const ConfigValue& value) const {
@@ -112,17 +113,17 @@ Status Allowed::accept(const ConfigValue& value) const {
     return inside || (automatic && number == Number{-1});
   };
   const auto range_status = [&](auto number) {
-    return in_range(number) ? Status() : error(StatusCode::invalid_argument, "out of range");
+    return in_range(number) ? Status() : Status(StatusCode::invalid_argument, "");
   };
-  return std::visit(
-      Overloaded{[](bool) { return Status(); }, [&](std::int64_t n) { return range_status(n); },
-                 [&](double d) { return range_status(d); },
-                 [&](const std::string& s) {
-                   if (check != nullptr) return check(s);
-                   const bool known = words.empty() || std::find(words.begin(), words.end(), s) != words.end();
-                   return known ? Status() : error(StatusCode::invalid_argument, "not one of the words");
-                 }},
-      value);
+  return std::visit(Overloaded{[](bool) { return Status(); }, [&](std::int64_t n) { return range_status(n); },
+                               [&](double d) { return range_status(d); },
+                               [&](const std::string& s) {
+                                 if (check != nullptr) return check(s);
+                                 const bool known =
+                                     words.empty() || std::find(words.begin(), words.end(), s) != words.end();
+                                 return known ? Status() : Status(StatusCode::invalid_argument, "");
+                               }},
+                    value);
 }
 
 std::string Allowed::describe(std::size_t type_index) const {

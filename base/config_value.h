@@ -36,15 +36,19 @@ struct Allowed {
   Status (*check)(std::string_view) = nullptr;
   std::string_view form{};  ///< what `check` accepts, in words
 
-  /// Ok, or what about the value is wrong when more can be said than describe() says.
+  /// Bad when not accepted; the message is empty where describe() says it all.
   Status accept(const ConfigValue& value) const;
   /// E.g. "-1 (automatic) or an integer of at least 0".
   std::string describe(std::size_t type_index) const;
 };
 
 namespace allowed {
-inline Allowed anything() { return {}; }
-inline Allowed at_least(std::int64_t lowest) { return {.lowest = lowest}; }
+inline Allowed anything() {
+  return {};
+}
+inline Allowed at_least(std::int64_t lowest) {
+  return {.lowest = lowest};
+}
 inline Allowed between(std::int64_t lowest, std::int64_t highest) {
   return {.lowest = lowest, .highest = highest};
 }

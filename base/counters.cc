@@ -24,7 +24,9 @@ static_assert(std::size(kListed) == kCounterCount);
 #include "base/counters_list.def"
 static_assert(sizeof(Counter) == sizeof(std::uint64_t));
 
-constexpr std::size_t round_up(std::size_t bytes) { return (bytes + kLineBytes - 1) / kLineBytes * kLineBytes; }
+constexpr std::size_t round_up(std::size_t bytes) {
+  return (bytes + kLineBytes - 1) / kLineBytes * kLineBytes;
+}
 
 constexpr std::size_t kNamesOffset = kLineBytes;
 constexpr std::size_t kBlocksOffset = round_up(kNamesOffset + kCounterCount * kCounterNameBytes);
@@ -48,10 +50,10 @@ std::size_t counters_bytes(int ranks) noexcept {
 
 Status format_counters(std::span<std::byte> memory, int ranks) {
   if (ranks < 1 || memory.size() < counters_bytes(ranks) || !is_aligned(memory.data())) {
-    return error(StatusCode::invalid_argument,
-                 "counters of ranks {} do not fit into memory of bytes {} at {}: give 64-byte aligned bytes {}",
-                 ranks, memory.size(), static_cast<const void*>(memory.data()),
-                 counters_bytes(ranks < 1 ? 1 : ranks));
+    return error(
+        StatusCode::invalid_argument,
+        "counters of ranks {} do not fit into memory of bytes {} at {}: give 64-byte aligned bytes {}", ranks,
+        memory.size(), static_cast<const void*>(memory.data()), counters_bytes(ranks < 1 ? 1 : ranks));
   }
   std::byte* const base = memory.data();
   std::memset(base, 0, counters_bytes(ranks));
@@ -80,9 +82,10 @@ Result<CounterBlock*> counter_block(std::span<std::byte> memory, int rank) {
   bool same = view->counters() == kCounterCount;
   for (std::size_t i = 0; same && i < kCounterCount; ++i) same = view->name(i) == kListed[i].name;
   if (!same) {
-    return error(StatusCode::mismatch,
-                 "counters {} in the segment differ from the {} of this build: all ranks of a job run one build",
-                 view->counters(), kCounterCount);
+    return error(
+        StatusCode::mismatch,
+        "counters {} in the segment differ from the {} of this build: all ranks of a job run one build",
+        view->counters(), kCounterCount);
   }
   if (rank < 0 || rank >= view->ranks())
     return error(StatusCode::invalid_argument, "no counters for rank {} of {}", rank, view->ranks());
@@ -120,8 +123,8 @@ Result<CountersView> CountersView::open(std::span<const std::byte> memory) {
                     fits(view.blocks_offset_, view.ranks_, view.block_stride_bytes_, memory.size());
   if (!sane) {
     return error(StatusCode::corrupt,
-                 "counters: header of ranks {} counters {} stride {} does not fit memory of bytes {}", view.ranks_,
-                 view.counters_, view.block_stride_bytes_, memory.size());
+                 "counters: header of ranks {} counters {} stride {} does not fit memory of bytes {}",
+                 view.ranks_, view.counters_, view.block_stride_bytes_, memory.size());
   }
   return view;
 }

@@ -7,8 +7,8 @@
 //
 // Layout, all integers native and fixed in size, everything at a multiple of 64 bytes:
 //   CountersHeader | names: counters x char[32], zero padded | rank 0's block | rank 1's block | ...
-// The memory belongs to the caller and outlives blocks and views. Each block has one writing thread at a time;
-// any number of readers at any time. Without a segment (counters.enabled = false) a rank counts into a
+// The memory belongs to the caller and outlives blocks and views. Each block has one writing thread at a
+// time; any number of readers at any time. Without a segment (counters.enabled = false) a rank counts into a
 // CounterBlock of its own, so that counting needs no branch.
 #pragma once
 
@@ -23,8 +23,8 @@
 
 namespace slipring::base {
 
-/// One cell with a single writer. Not a read-modify-write: on the writer's own line an add is a plain load, add
-/// and store.
+/// One cell with a single writer. Not a read-modify-write: on the writer's own line an add is a plain load,
+/// add and store.
 class Counter {
  public:
   void add(std::uint64_t amount) noexcept { set(value() + amount); }
@@ -53,7 +53,7 @@ struct CountersHeader {
   std::atomic<std::uint64_t> magic;  ///< kCountersMagic once all else is written
   std::uint32_t version;             ///< of the layout; another list of counters is not another layout
   std::uint32_t ranks;
-  std::uint32_t counters;            ///< cells per block
+  std::uint32_t counters;  ///< cells per block
   std::uint32_t name_bytes;
   std::uint64_t names_offset;
   std::uint64_t blocks_offset;
@@ -76,8 +76,8 @@ Status format_counters(std::span<std::byte> memory, int ranks);
 /// with other counters, corrupt when it was not formatted.
 Result<CounterBlock*> counter_block(std::span<std::byte> memory, int rank);
 
-/// Reads counters out of memory that may hold anything: whatever is used of the header was checked against the
-/// memory's size, once, in open().
+/// Reads counters out of memory that may hold anything: whatever is used of the header was checked against
+/// the memory's size, once, in open().
 class CountersView {
  public:
   static Result<CountersView> open(std::span<const std::byte> memory);

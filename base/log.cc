@@ -22,12 +22,18 @@ std::atomic<int> rank_of_process{kNoRank};
 
 spdlog::level::level_enum to_spdlog(LogLevel level) {
   switch (level) {
-    case LogLevel::off: return spdlog::level::off;
-    case LogLevel::error: return spdlog::level::err;
-    case LogLevel::warn: return spdlog::level::warn;
-    case LogLevel::info: return spdlog::level::info;
-    case LogLevel::debug: return spdlog::level::debug;
-    case LogLevel::trace: return spdlog::level::trace;
+    case LogLevel::off:
+      return spdlog::level::off;
+    case LogLevel::error:
+      return spdlog::level::err;
+    case LogLevel::warn:
+      return spdlog::level::warn;
+    case LogLevel::info:
+      return spdlog::level::info;
+    case LogLevel::debug:
+      return spdlog::level::debug;
+    case LogLevel::trace:
+      return spdlog::level::trace;
   }
   return spdlog::level::off;
 }
@@ -134,8 +140,8 @@ struct Loggers {
   }
 };
 
-/// Made at load time, never destroyed: threads may log while the process exits, and a lazily made one could be
-/// half made in a forked child.
+/// Made at load time, never destroyed: threads may log while the process exits, and a lazily made one could
+/// be half made in a forked child.
 Loggers* const loggers = new Loggers;
 
 /// Remembers what was logged once, by hash, without a lock. When full, repeats are logged again.
@@ -201,7 +207,11 @@ Status configure_log(const Config& config) {
   return {};
 }
 
-void set_log_rank_of_thread(int rank) noexcept { rank_of_thread = rank; }
-void set_log_rank_of_process(int rank) noexcept { rank_of_process.store(rank, std::memory_order_relaxed); }
+void set_log_rank_of_thread(int rank) noexcept {
+  rank_of_thread = rank;
+}
+void set_log_rank_of_process(int rank) noexcept {
+  rank_of_process.store(rank, std::memory_order_relaxed);
+}
 
 }  // namespace slipring::base

@@ -2,11 +2,11 @@
 //
 //   SLIPRING_LOG(debug, store, "key {} set by rank {}", key, rank);
 //
-// A line that its subsystem's threshold rejects costs one relaxed load and a branch: the arguments are neither
-// formatted nor evaluated, so they must have no effects. Lines carry time (UTC), level, subsystem, rank if
-// known, and pid; each is one write(2), so lines of threads and processes do not mix. Any thread, also in a
-// child after fork: no lock is taken. Failure to write loses the line, never the caller's operation.
-// Before configure_log the thresholds are warn and lines go to standard error.
+// A line that its subsystem's threshold rejects costs one relaxed load and a branch: the arguments are
+// neither formatted nor evaluated, so they must have no effects. Lines carry time (UTC), level, subsystem,
+// rank if known, and pid; each is one write(2), so lines of threads and processes do not mix. Any thread,
+// also in a child after fork: no lock is taken. Failure to write loses the line, never the caller's
+// operation. Before configure_log the thresholds are warn and lines go to standard error.
 #pragma once
 
 #include <fmt/format.h>
@@ -46,16 +46,17 @@ template <class... Args>
 /// Whether a line would be written; for work that only serves a line.
 inline bool log_enabled(LogLevel level, Subsystem subsystem) noexcept {
   // relaxed: a threshold guards no other data; a line just after a change may still obey the old one.
-  return level <= log_internal::thresholds[static_cast<std::size_t>(subsystem)].load(std::memory_order_relaxed);
+  return level <=
+         log_internal::thresholds[static_cast<std::size_t>(subsystem)].load(std::memory_order_relaxed);
 }
 
 }  // namespace slipring::base
 
-#define SLIPRING_LOG(level, subsystem, ...)                                                           \
-  do {                                                                                                \
-    if (::slipring::base::log_enabled(::slipring::base::LogLevel::level,                              \
-                                      ::slipring::base::Subsystem::subsystem)) [[unlikely]] {         \
-      ::slipring::base::log_internal::format(::slipring::base::LogLevel::level,                       \
-                                             ::slipring::base::Subsystem::subsystem, __VA_ARGS__);    \
-    }                                                                                                 \
+#define SLIPRING_LOG(level, subsystem, ...)                                                        \
+  do {                                                                                             \
+    if (::slipring::base::log_enabled(::slipring::base::LogLevel::level,                           \
+                                      ::slipring::base::Subsystem::subsystem)) [[unlikely]] {      \
+      ::slipring::base::log_internal::format(::slipring::base::LogLevel::level,                    \
+                                             ::slipring::base::Subsystem::subsystem, __VA_ARGS__); \
+    }                                                                                              \
   } while (false)
