@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 START_SECONDS = 60
-TURN_SECONDS = 60
 PIPE_BYTES = 65536
 
 
@@ -81,6 +80,7 @@ class Contender:
     directory: Path
     programs: Path
     cores: list
+    turn_seconds: float
     launched: list = field(default_factory=list)  # Popen, of the launcher or of each rank
     rank_pids: dict = field(default_factory=dict)
     ops: list = field(default_factory=list)
@@ -149,7 +149,7 @@ class Contender:
         # Rank 0 last: it takes the time, so the others are on their way when it starts.
         for pipe in reversed(self._commands):
             os.write(pipe, command)
-        deadline = time.monotonic() + TURN_SECONDS
+        deadline = time.monotonic() + self.turn_seconds
         replies = {}
         while len(replies) < self.group.ranks:
             reply = self._next_reply(deadline, " ".join(map(str, words)))

@@ -281,7 +281,7 @@ Seat take_seat() {
             required_variable("TURN_DIR"), {}};
   std::istringstream list(required_variable("TURN_CORES"));
   for (std::string core; std::getline(list, core, ',');) seat.cores.push_back(std::atoi(core.c_str()));
-  pin(seat);
+  set_affinity({seat.cores[static_cast<std::size_t>(seat.rank) % seat.cores.size()]});
   // The pid goes out before the peer library starts: a rank that hangs in its start-up can still be ended.
   const int fd = open_reply_pipe(seat);
   write_reply(fd, "\"state\": \"seated\", \"pid\": " + std::to_string(::getpid()), seat.rank);
@@ -290,8 +290,6 @@ Seat take_seat() {
 }
 
 void widen_affinity(const Seat& seat) { set_affinity(seat.cores); }
-
-void pin(const Seat& seat) { set_affinity({seat.cores[static_cast<std::size_t>(seat.rank) % seat.cores.size()]}); }
 
 void Contender::all_reduce(float*, std::size_t) { throw std::logic_error("all_reduce is not offered"); }
 void Contender::send(const std::byte*, std::size_t, int) { throw std::logic_error("send is not offered"); }

@@ -34,10 +34,9 @@ struct Seat {
 /// the library's own threads and pages land on the same core. Exits with a sentence when a variable is missing.
 Seat take_seat();
 
-/// For a peer with threads of its own that are slower on the rank's core: between the two calls, threads start
-/// with all of the contender's cores to run on.
+/// Lets the calling thread, and threads that it starts from now on, run on all of the contender's cores: for a
+/// peer with threads of its own that would compete with the rank for its one core.
 void widen_affinity(const Seat& seat);
-void pin(const Seat& seat);
 
 /// What a peer can do. send and recv block; ranks 0 and 1 alone use them. Sizes are in bytes.
 class Contender {
