@@ -27,10 +27,15 @@ void agree_on_membarrier(bool all_registered) noexcept {
   detail::fence_mode.compare_exchange_strong(expected, FenceMode::asymmetric, std::memory_order_seq_cst);
 }
 
-void heavy_fence() noexcept {
-  std::atomic_thread_fence(std::memory_order_seq_cst);
-  // Fails only where register_membarrier failed too, and then every publisher fences for itself.
-  if constexpr (!kThreadSanitizer) membarrier(MEMBARRIER_CMD_GLOBAL_EXPEDITED);
+void add_then_fence(std::atomic<std::uint32_t>& sleepers) noexcept {
+  if constexpr (kThreadSanitizer) {
+    sleepers.fetch_add(1, std::memory_order_seq_cst);
+  } else {
+    sleepers.fetch_add(1, std::memory_order_relaxed);  // relaxed: ordered by the fence below (WAKE)
+    std::atomic_thread_fence(std::memory_order_seq_cst);
+    // Fails only where register_membarrier failed too, and then every publisher fences for itself.
+    membarrier(MEMBARRIER_CMD_GLOBAL_EXPEDITED);
+  }
 }
 
 }  // namespace slipring::base

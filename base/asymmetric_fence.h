@@ -46,7 +46,8 @@ inline std::uint32_t fence_then_load(std::atomic<std::uint32_t>& sleepers) noexc
   }
 }
 
-/// Sleeper's half (edge WAKE): orders its store to `sleepers` before its last look at the awaited flag.
-void heavy_fence() noexcept;
+/// Sleeper's half (edge WAKE): adds one to `sleepers` and orders that before the sleeper's last look at what it
+/// awaits. Costs a system call, which a rank that is about to sleep can spare.
+void add_then_fence(std::atomic<std::uint32_t>& sleepers) noexcept;
 
 }  // namespace slipring::base

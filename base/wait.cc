@@ -21,35 +21,21 @@ constexpr int kFastSpins = 64;
 // Spins between two looks at the clock, which costs as much as a pause or two.
 constexpr int kSpinsPerLook = 32;
 
+}  // namespace
+
 // Shared futexes (no FUTEX_PRIVATE_FLAG): the word lies in a segment that several processes map.
-void futex_wait(std::atomic<std::uint32_t>& word, std::uint32_t seen, nanoseconds longest) noexcept {
+void SharedFutex::futex_wait(Word& word, std::uint32_t seen, nanoseconds longest) noexcept {
   const auto s = std::chrono::duration_cast<std::chrono::seconds>(longest);
   timespec t{static_cast<time_t>(s.count()), static_cast<long>((longest - s).count())};
   ::syscall(SYS_futex, &word, FUTEX_WAIT, seen, &t, nullptr, 0);
 }
 
-}  // namespace
-
-void Doorbell::wake() noexcept {
-  // Release: what was published before is visible to a waiter that sees the new count (WAKE, acquire in sleep).
-  rings.fetch_add(1, std::memory_order_release);
-  ::syscall(SYS_futex, &rings, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
+void SharedFutex::futex_wake_all(Word& word) noexcept {
+  ::syscall(SYS_futex, &word, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
 }
 
 Waiter::Waiter(Doorbell& own, const WaitWindows& windows, Watch& watch) noexcept
     : own_(own), windows_(windows), watch_(watch), fast_spins_(windows.spin_ns > 0 ? kFastSpins : 1) {}
-
-void Waiter::sleep(ReadyFn ready, void* argument, nanoseconds longest) {
-  const std::uint32_t seen = own_.rings.load(std::memory_order_acquire);  // WAKE: pairs with wake()
-  own_.sleepers.fetch_add(1, std::memory_order_relaxed);                  // relaxed: heavy_fence orders it (WAKE)
-  heavy_fence();
-  // Either this look sees what was published, or the publisher's fence_then_load sees the sleeper.
-  if (!ready(argument)) {
-    ++counts_.sleeps;
-    futex_wait(own_.rings, seen, longest);
-  }
-  own_.sleepers.fetch_sub(1, std::memory_order_relaxed);  // relaxed: a late ring of a woken rank is harmless
-}
 
 Status Waiter::wait_slow(ReadyFn ready, void* argument, const Deadline* deadline) {
   ++counts_.slow_waits;
@@ -80,7 +66,9 @@ Status Waiter::wait_slow(ReadyFn ready, void* argument, const Deadline* deadline
       ++counts_.yields;
       ::sched_yield();
     } else {
-      sleep(ready, argument, std::min(period, limit.left()));
+      // Poison counts too: one that comes between the look above and the announcement would wake nobody.
+      const auto pending = [&] { return ready(argument) || !watch_.interrupted(); };
+      if (own_.sleep_unless(pending, std::min(period, limit.left()))) ++counts_.sleeps;
     }
   }
 }

@@ -1,18 +1,17 @@
 // Waiting: spin with `pause`, then sched_yield, then sleep on a futex, each for a bounded window.
 //
-// A Doorbell is where one rank sleeps and where others wake it; it lies in a segment and outlives every waiter.
-// A Waiter is one thread's way of waiting at its rank's doorbell: it knows the windows, how long a wait may
-// take, and whom to ask (Watch) whether waiting still makes sense. Doorbells may be rung from any thread or
-// process; a Waiter belongs to one thread. Waiting fails with the Watch's Status (poison, a dead peer) or
-// with timeout; it never ends silently. A sleeping waiter burns no CPU but one check per liveness period.
+// A Waiter is one thread's way of waiting at its rank's doorbell (base/doorbell.h): it knows the windows, how
+// long a wait may take, and whom to ask (Watch) whether waiting still makes sense. A Waiter belongs to one
+// thread. Waiting fails with the Watch's Status (poison, a dead peer) or with timeout; it never ends silently.
+// A sleeping waiter burns no CPU but one check per liveness period.
 #pragma once
 
-#include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <type_traits>
 
-#include "base/asymmetric_fence.h"
 #include "base/deadline.h"
+#include "base/doorbell.h"
 #include "slipring/status.h"
 
 #if defined(__x86_64__)
@@ -28,20 +27,6 @@ inline void cpu_relax() noexcept {
   asm volatile("yield");
 #endif
 }
-
-/// Field table:   sleepers  written by its rank's waiters (fetch_add/sub), read by whoever publishes to it
-///                rings     written by whoever rings (fetch_add), read by its rank's waiters and the kernel
-/// Both change only when somebody sleeps, so the line stays shared and a publisher's look at it is a cache hit.
-struct alignas(64) Doorbell {
-  std::atomic<std::uint32_t> sleepers{0};
-  std::atomic<std::uint32_t> rings{0};
-
-  /// Called after publishing something that this doorbell's rank may await. Free when nobody sleeps.
-  void ring() noexcept {
-    if (fence_then_load(sleepers) != 0) [[unlikely]] wake();  // WAKE: pairs with heavy_fence in Waiter::sleep
-  }
-  void wake() noexcept;
-};
 
 /// Asked while waiting. Both calls may be frequent; they must not block.
 class Watch {
@@ -76,7 +61,9 @@ class Waiter {
       if (ready()) return {};
       cpu_relax();
     }
-    return wait_slow([](void* r) { return (*static_cast<std::remove_reference_t<Ready>*>(r))(); }, &ready, deadline);
+    using Callable = std::remove_reference_t<Ready>;
+    return wait_slow([](void* r) { return (*static_cast<Callable*>(r))(); },
+                     const_cast<void*>(static_cast<const void*>(&ready)), deadline);
   }
 
   const WaitCounts& counts() const noexcept { return counts_; }
@@ -87,7 +74,6 @@ class Waiter {
  private:
   using ReadyFn = bool (*)(void*);
   [[gnu::noinline]] Status wait_slow(ReadyFn ready, void* argument, const Deadline* deadline);
-  void sleep(ReadyFn ready, void* argument, std::chrono::nanoseconds longest);
 
   Doorbell& own_;
   WaitWindows windows_;

@@ -35,8 +35,10 @@ inline constexpr std::size_t kInlineBytes = 48;
 struct StdAtomics {
   template <class T>
   using Atomic = std::atomic<T>;
+  /// Data that an edge hands over. Atomic here only so that what a hostile peer may rewrite at any time is
+  /// fetched once, never re-read between its check and its use; the edge orders it.
   template <class T>
-  using Plain = T;
+  using Guarded = std::atomic<T>;
   template <class T>
   static T load_acquire(const Atomic<T>& a) noexcept { return a.load(std::memory_order_acquire); }
   template <class T>
@@ -44,15 +46,15 @@ struct StdAtomics {
   template <class T>
   static void store_release(Atomic<T>& a, T value) noexcept { a.store(value, std::memory_order_release); }
   template <class T>
-  static T read(const Plain<T>& p) noexcept { return p; }
+  static T read(const Guarded<T>& g) noexcept { return g.load(std::memory_order_relaxed); }
   template <class T>
-  static void write(Plain<T>& p, T value) noexcept { p = value; }
+  static void write(Guarded<T>& g, T value) noexcept { g.store(value, std::memory_order_relaxed); }
 };
 
 template <class Policy>
 struct alignas(kLineBytes) RingDescriptor {
   typename Policy::template Atomic<std::uint64_t> sequence;  // position + 1 once the message is there
-  typename Policy::template Plain<std::uint64_t> meta;       // payload offset in lines << 32 | bytes
+  typename Policy::template Guarded<std::uint64_t> meta;     // payload offset in lines << 32 | bytes
   std::byte payload[kInlineBytes];
 };
 
@@ -77,6 +79,10 @@ struct RingShape {
     return std::has_single_bit(slots) && payload_bytes % (2 * kLineBytes) == 0 && payload_bytes < (1u << 31);
   }
 };
+
+/// What every descriptor's sequence word holds before its first message: no position + 1 of the first lap, also
+/// where the counters wrap.
+inline std::uint64_t first_sequence(const RingShape& shape) noexcept { return shape.start; }
 
 enum class RingState { ok, would_block, closed, corrupt, too_large };
 

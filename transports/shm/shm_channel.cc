@@ -162,7 +162,10 @@ Status init_shm_ring(std::byte* control, const RingShape& shape) {
                  "multiple of {} below 2 GiB", shape.slots, shape.payload_bytes, 2 * kLineBytes);
   const Placement place(control, nullptr);
   new (place.index) RingIndex<StdAtomics>{};
-  place.index->released.store(shape.start, std::memory_order_relaxed);  // relaxed: no endpoint exists yet
+  // relaxed: no endpoint exists yet
+  place.index->released.store(shape.start, std::memory_order_relaxed);
+  for (std::uint32_t i = 0; i < shape.slots; ++i)
+    place.descriptors[i].sequence.store(first_sequence(shape), std::memory_order_relaxed);
   return {};
 }
 
