@@ -1,0 +1,134 @@
+// Collectives of the ranks of one node straight through shared memory: no channel, no plan, no acknowledgement.
+//
+// Words: an operation is published (one line says who has come, with which arguments, and holds or announces the
+// data); a chunk is staged (copied where peers can read it), reduced by the rank that owns the block, and copied
+// out by the others. Every rank calls the same operations in the same order. Results are combined in rank
+// order, so they are bit-identical on all ranks. One object per rank and communicator, one thread at a time.
+// Failure: mismatch when ranks disagree, else what the Waiter says; afterwards the object is of no further use.
+//
+// Sources: one-shot is the "direct" all-gather + local reduction of small messages; two-phase is
+// Rabenseifner's reduce-scatter + all-gather (Optimization of Collective Reduction Operations, ICCS 2004) with
+// direct access instead of messages.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "base/fault.h"
+#include "base/wait.h"
+#include "collectives/direct/rank_area.h"
+#include "collectives/direct/store_mode.h"
+#include "collectives/fingerprint.h"
+#include "collectives/reduce_kernels.h"
+
+namespace slipring::collectives {
+
+struct ReduceRequest {
+  const void* in;
+  void* out;               ///< identical to in, or not overlapping it
+  std::size_t count;
+  std::size_t element_bytes;
+  ReduceFn kernel;
+  int divisor;             ///< see ReduceOptions
+  std::uint64_t fingerprint;
+};
+
+class DirectCollectives {
+ public:
+  DirectCollectives(DirectGroup group, base::Waiter& waiter, StoreMode::Choice stores, const base::FaultPoint& fault);
+
+  /// Each rank publishes its whole input, every rank reduces all inputs. At most box_bytes.
+  Status all_reduce_one_shot(const ReduceRequest& request) {
+    return request.count * request.element_bytes <= kPublicationBytes ? one_shot_inline(request) : one_shot_boxed(request);
+  }
+  /// Each rank reduces its share of every chunk and the others copy the result. Any size. Buffers that all lie
+  /// in the ranks' heaps are read and written in place.
+  Status all_reduce_two_phase(const ReduceRequest& request);
+  /// Returns when every rank has published the same operation; carries no data. Also how an operation that
+  /// runs over channels begins.
+  Status rendezvous(std::uint64_t fingerprint);
+  /// Any size; the root may run ahead of the others by one operation.
+  Status broadcast(void* buffer, std::size_t bytes, int root, std::uint64_t fingerprint);
+
+  /// Tells the peers that this rank calls nothing more; an operation that they call then fails with closed.
+  /// Waits at most until the peers have come to the last operation.
+  void leave() noexcept;
+
+  std::uint64_t operation() const noexcept { return k_; }
+  StoreMode& stores() noexcept { return stores_; }
+
+ private:
+  struct Block {
+    std::size_t offset, count;  // elements from the start of the chunk
+  };
+
+  Status one_shot_inline(const ReduceRequest& request);
+  Status one_shot_boxed(const ReduceRequest& request);
+  Status reduce_published(const ReduceRequest& request, bool boxed);
+
+  Status staged_two_phase(const ReduceRequest& request);
+  Status stage_chunk(const ReduceRequest& request, std::size_t first, std::size_t count, std::uint64_t g);
+  Status reduce_chunk(const ReduceRequest& request, std::size_t first, std::size_t count, std::uint64_t g);
+  Status copy_out_chunk(const ReduceRequest& request, std::size_t first, std::size_t count, std::uint64_t g);
+  bool all_in_heaps(unsigned parity) const noexcept;
+  Status heap_two_phase(const ReduceRequest& request);
+  static Block block_of(int rank, int ranks, std::size_t count, std::size_t element_bytes) noexcept;
+
+  Status broadcast_from_root(const std::byte* buffer, std::size_t bytes);
+  Status broadcast_to_peer(std::byte* buffer, std::size_t bytes, int root);
+
+  // Begins operation k_ + 1. Its publication line may be overwritten once every peer has published k_: a rank
+  // that publishes operation k has finished reading operation k - 1, and so all of k - 2's parity.
+  Status enter(std::uint64_t fingerprint) {
+    if (confirmed_ != k_) [[unlikely]] {
+      if (Status s = confirm_previous(); !s) return s;
+    }
+    ++k_;
+    fault_.at(k_, 0);
+    mine().fingerprint = fingerprint;
+    return {};
+  }
+  Status confirm_previous();
+  Publication& mine() noexcept { return group_.control(group_.rank()).publications[k_ & 1]; }
+  Publication& theirs(int rank) noexcept { return group_.control(rank).publications[k_ & 1]; }
+  void publish() noexcept {
+    mine().sequence.store(k_, std::memory_order_release);  // OPERATION_PUBLISHED: fingerprint, payload, box
+    ring_peers();
+  }
+  void ring_peers() noexcept {
+    for (base::Doorbell* d : peer_doorbells_) d->ring();
+  }
+  // Waits for the publication of `rank` and compares fingerprints.
+  Status await_published(int rank) {
+    Publication& p = theirs(rank);
+    if (p.sequence.load(std::memory_order_acquire) != k_) {  // OPERATION_PUBLISHED
+      Status s = waiter_.wait([&] { return p.sequence.load(std::memory_order_acquire) == k_; });  // OPERATION_PUBLISHED
+      if (!s) [[unlikely]] return waited_for(rank, std::move(s));
+    }
+    if (p.fingerprint != mine().fingerprint) [[unlikely]] return mismatch(rank, p.fingerprint);
+    return {};
+  }
+  Status await_all_published();
+  Status await_chunks(ProgressLine RankControl::* line, int rank, std::uint64_t chunks);
+  void tell_chunks(ProgressLine RankControl::* line, std::uint64_t chunks) noexcept;
+
+  [[gnu::cold]] Status waited_for(int rank, Status status) const;
+  [[gnu::cold]] Status mismatch(int rank, std::uint64_t bits) const;
+
+  DirectGroup group_;
+  base::Waiter& waiter_;
+  StoreMode stores_;
+  const base::FaultPoint& fault_;
+  std::vector<base::Doorbell*> peer_doorbells_;
+  std::vector<const void*> sources_;   // one per rank, in rank order
+  std::vector<const std::byte*> inputs_;  // heap buffers of the operation under way, one per rank
+  std::vector<std::byte*> outputs_;
+  std::uint64_t k_;                    // the operation under way, or the last one
+  std::uint64_t confirmed_;            // every peer is known to have published up to here
+  std::uint64_t g_;                    // chunks staged so far
+  std::vector<std::uint64_t> seen_reduced_;  // per rank, last value read of its reduced line
+};
+
+}  // namespace slipring::collectives
