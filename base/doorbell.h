@@ -38,8 +38,9 @@ struct alignas(64) BasicDoorbell {
   /// Sleeps until rung, at most `longest`, unless pending() is true. False if it did not sleep. May return early.
   template <class Pending, class Span>
   bool sleep_unless(Pending&& pending, Span longest) {
-    const std::uint32_t seen = Policy::load_acquire(rings);  // RUNG: a ring from here on changes what is compared
-    Policy::add_then_fence(sleepers);                        // WAKE: announce, barrier, look once more
+    // RUNG: a ring from here on changes what the kernel compares. relaxed: the barrier below makes it an acquire.
+    const std::uint32_t seen = Policy::load_relaxed(rings);
+    Policy::add_then_fence(sleepers);  // WAKE: announce, barrier, look once more
     const bool sleeps = !pending();
     if (sleeps) Policy::futex_wait(rings, seen, longest);
     Policy::subtract_relaxed(sleepers);  // relaxed: whoever still sees the sleeper rings once in vain
@@ -53,7 +54,7 @@ struct SharedFutex {
   using Atomic = std::atomic<T>;
   using Word = std::atomic<std::uint32_t>;
 
-  static std::uint32_t load_acquire(const Word& w) noexcept { return w.load(std::memory_order_acquire); }
+  static std::uint32_t load_relaxed(const Word& w) noexcept { return w.load(std::memory_order_relaxed); }
   static void add_release(Word& w) noexcept { w.fetch_add(1, std::memory_order_release); }
   static void subtract_relaxed(Word& w) noexcept { w.fetch_sub(1, std::memory_order_relaxed); }
   static std::uint32_t fence_then_load(Word& sleepers) noexcept { return base::fence_then_load(sleepers); }
