@@ -10,6 +10,18 @@ FEWEST_SAMPLES = 3
 PEERS = {setting.name for setting in contenders.SETTINGS if setting.is_peer}
 
 
+BEGIN, END = "<!-- bench/peers/run: begin -->", "<!-- bench/peers/run: end -->"
+
+
+def between_marks(document, text):
+    """The document with everything between its two marks replaced: figures in documents are never typed."""
+    head, found, rest = document.partition(BEGIN)
+    _, closed, tail = rest.partition(END)
+    if not found or not closed:
+        raise SystemExit(f"the document lacks the marks '{BEGIN}' and '{END}'")
+    return f"{head}{BEGIN}\n{text.replace('# Slipring beside', '## Slipring beside', 1)}{END}{tail}"
+
+
 def time_text(ns):
     if ns is None:
         return "-"
