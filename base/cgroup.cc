@@ -37,7 +37,8 @@ std::uint64_t droppable_bytes(const std::string& stat_path, std::string_view pre
   std::uint64_t value = 0;
   std::uint64_t sum = 0;
   while (lines >> key >> value) {
-    if (key == std::string(prefix) + "inactive_file" || key == std::string(prefix) + "active_file") sum += value;
+    if (key == std::string(prefix) + "inactive_file" || key == std::string(prefix) + "active_file")
+      sum += value;
   }
   return sum;
 }
@@ -86,7 +87,8 @@ std::optional<std::uint64_t> memory_left_in(const std::string& folder, const Mem
   const auto limit = read_number(folder + files.limit);
   const auto used = read_number(folder + files.used);
   if (!limit || !used) return std::nullopt;
-  const std::uint64_t held = *used - std::min(*used, droppable_bytes(folder + "/memory.stat", files.stat_prefix));
+  const std::uint64_t held =
+      *used - std::min(*used, droppable_bytes(folder + "/memory.stat", files.stat_prefix));
   return *limit - std::min(*limit, held);
 }
 

@@ -1,5 +1,5 @@
-// What the process's control group still grants: memory and CPU time. Read afresh at each call, from cgroup v2
-// or, for memory, v1. Any thread. Nothing fails: a limit that cannot be read is no limit.
+// What the process's control group still grants: memory and CPU time. Read afresh at each call, from cgroup
+// v2 or, for memory, v1. Any thread. Nothing fails: a limit that cannot be read is no limit.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,8 @@ struct CgroupPaths {
   std::string root = "/sys/fs/cgroup";
 };
 
-/// Bytes until the tightest memory limit on the way to the root, page cache that can be dropped counted as free.
+/// Bytes until the tightest memory limit on the way to the root, page cache that can be dropped counted as
+/// free.
 std::optional<std::uint64_t> cgroup_memory_left_bytes(const CgroupPaths& paths = {});
 
 /// CPUs' worth of time per period that the tightest cpu.max grants; cgroup v2.

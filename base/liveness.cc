@@ -78,9 +78,10 @@ PeerProcess::PeerProcess(ProcessId id) : id_(id) {
     gone_ = true;
     return;
   }
-  if (id_.pid == ::getpid()) return;
-  pidfd_.reset(syscalls().pidfd_open(id_.pid, 0));
-  if (!pidfd_ && errno == ESRCH) gone_ = true;
+  if (id_.pid != ::getpid()) {
+    pidfd_.reset(syscalls().pidfd_open(id_.pid, 0));
+    if (!pidfd_ && errno == ESRCH) gone_ = true;
+  }
   // The pidfd is bound to whichever process has the pid now; only if that one started when the peer did is it
   // the peer. Asked after the open, so that an exchange in between cannot go unnoticed.
   if (id_.start_ticks != 0) {

@@ -1,6 +1,6 @@
-// Whether a process that holds the other end of a segment still runs. A process is named by pid and start time,
-// so that a later process that got the same pid is not taken for it. Objects are shared process-wide (one
-// descriptor per peer process, however many channels ask) and immutable; any thread may call anything.
+// Whether a process that holds the other end of a segment still runs. A process is named by pid and start
+// time, so that a later process that got the same pid is not taken for it. Objects are shared process-wide
+// (one descriptor per peer process, however many channels ask) and immutable; any thread may call anything.
 // Nothing here fails: a process that cannot be found is gone, and where pidfd_open is denied kill(pid, 0) and
 // /proc answer instead.
 #pragma once
@@ -32,8 +32,8 @@ class PeerProcess {
  public:
   static std::shared_ptr<const PeerProcess> open(ProcessId id);
 
-  /// True once the process has ended (a zombie has); stays true. Costs one poll(). Never true for the caller's
-  /// own process.
+  /// True once the process has ended (a zombie has); stays true. Costs one poll(). Never true for the
+  /// caller's own process.
   bool gone() const noexcept;
   ProcessId id() const noexcept { return id_; }
 

@@ -46,9 +46,10 @@ Status check_options(const SegmentOptions& options) {
                  options.bytes, kMaxSegmentBytes);
   }
   if (options.huge_pages == HugePages::require && options.backing == SegmentBacking::shm) {
-    return error(StatusCode::invalid_argument,
-                 "segment {}: huge pages are required but the shm backing has none; set segment.backing = \"memfd\"",
-                 options.tag);
+    return error(
+        StatusCode::invalid_argument,
+        "segment {}: huge pages are required but the shm backing has none; set segment.backing = \"memfd\"",
+        options.tag);
   }
   return {};
 }
@@ -59,8 +60,8 @@ Status check_range(const Segment& segment, std::string_view what, std::size_t of
                segment.tag(), what, offset, bytes, segment.size());
 }
 
-// For kernels without MADV_POPULATE_WRITE. A read-modify-write that changes nothing maps the page for writing and
-// cannot lose what another rank stores there at the same time.
+// For kernels without MADV_POPULATE_WRITE. A read-modify-write that changes nothing maps the page for writing
+// and cannot lose what another rank stores there at the same time.
 void touch_pages(std::byte* begin, std::size_t bytes) noexcept {
   for (std::size_t at = 0; at < bytes; at += page_bytes()) {
     std::atomic_ref<unsigned char> byte(reinterpret_cast<unsigned char&>(begin[at]));
@@ -70,15 +71,17 @@ void touch_pages(std::byte* begin, std::size_t bytes) noexcept {
 
 }  // namespace
 
-std::size_t page_bytes() noexcept { return ipc::mapped_region::get_page_size(); }
+std::size_t page_bytes() noexcept {
+  return ipc::mapped_region::get_page_size();
+}
 
 Result<ipc::mapped_region> map_segment_file(int fd, std::size_t bytes, std::string_view tag) {
   try {
     return ipc::mapped_region(MappableFile{fd}, ipc::read_write, 0, bytes);
   } catch (const ipc::interprocess_exception& failure) {
     return error(StatusCode::out_of_memory,
-                 "segment {}: mapping {} bytes: {} (errno {}); raise ulimit -v or vm.max_map_count", tag, bytes,
-                 failure.what(), failure.get_native_error());
+                 "segment {}: mapping {} bytes: {} (errno {}); raise ulimit -v or vm.max_map_count", tag,
+                 bytes, failure.what(), failure.get_native_error());
   }
 }
 
@@ -114,10 +117,18 @@ Segment::~Segment() {
   seal_attach();
 }
 
-std::string Segment::address() const { return state_->address.to_string(); }
-const std::string& Segment::tag() const noexcept { return state_->tag; }
-const std::string& Segment::note() const noexcept { return state_->note; }
-bool Segment::is_creator() const noexcept { return state_->creator_pid == ::getpid(); }
+std::string Segment::address() const {
+  return state_->address.to_string();
+}
+const std::string& Segment::tag() const noexcept {
+  return state_->tag;
+}
+const std::string& Segment::note() const noexcept {
+  return state_->note;
+}
+bool Segment::is_creator() const noexcept {
+  return state_->creator_pid == ::getpid();
+}
 
 std::size_t Segment::reserved_bytes() const noexcept {
   // acquire: SEGMENT_RESERVED. The value is the creator's word, so it is clamped.
@@ -154,8 +165,9 @@ Status Segment::prefault(std::size_t offset, std::size_t bytes) {
   if (is_creator()) {
     if (Status status = commit(offset, bytes); !status) return status;
   } else if (offset + bytes > reserved_bytes()) {
-    return error(StatusCode::invalid_argument, "segment {}: prefault offset {} bytes {} of which {} are reserved",
-                 state_->tag, offset, bytes, reserved_bytes());
+    return error(StatusCode::invalid_argument,
+                 "segment {}: prefault offset {} bytes {} of which {} are reserved", state_->tag, offset,
+                 bytes, reserved_bytes());
   }
   std::byte* const begin = data_ + offset / page_bytes() * page_bytes();
   const std::size_t span = static_cast<std::size_t>(data_ + offset + bytes - begin);
@@ -164,8 +176,8 @@ Status Segment::prefault(std::size_t offset, std::size_t bytes) {
     if (errno != EINTR && errno != EAGAIN) break;
   }
   if (errno == EFAULT || errno == ENOMEM || errno == EHWPOISON) {
-    return error(StatusCode::out_of_memory, "segment {}: mapping the pages of {} bytes: {} (errno {})", state_->tag,
-                 bytes, std::generic_category().message(errno), errno);
+    return error(StatusCode::out_of_memory, "segment {}: mapping the pages of {} bytes: {} (errno {})",
+                 state_->tag, bytes, std::generic_category().message(errno), errno);
   }
   touch_pages(begin, span);
   return {};

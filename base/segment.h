@@ -32,10 +32,11 @@ enum class HugePages : std::uint8_t {
 
 struct SegmentOptions {
   std::size_t bytes = 0;  ///< size of the user area
-  std::size_t reserve_bytes = std::numeric_limits<std::size_t>::max();  ///< reserved now; the rest by commit()
+  std::size_t reserve_bytes =
+      std::numeric_limits<std::size_t>::max();  ///< reserved now; the rest by commit()
   SegmentBacking backing = SegmentBacking::memfd;
   HugePages huge_pages = HugePages::off;
-  std::string tag;  ///< what it is for, in messages
+  std::string tag = "unnamed";  ///< what it is for, in messages
 };
 
 class Segment {
@@ -65,8 +66,8 @@ class Segment {
   Status commit(std::size_t offset, std::size_t bytes);
   /// Maps the pages of a reserved range in this process, so that no later access faults. Keeps the contents.
   Status prefault(std::size_t offset, std::size_t bytes);
-  /// Creator: everyone has attached; later attaches from other processes fail. Unlinks the name and closes the
-  /// descriptor (which a segment that is not wholly reserved keeps until it is). Idempotent.
+  /// Creator: everyone has attached; later attaches from other processes fail. Unlinks the name and closes
+  /// the descriptor (which a segment that is not wholly reserved keeps until it is). Idempotent.
   void seal_attach() noexcept;
 
  private:

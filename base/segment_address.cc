@@ -74,9 +74,11 @@ Result<SegmentAddress> SegmentAddress::parse(std::string_view text) {
     return malformed("backing");
   }
   std::uint64_t number = 0;
-  if (!parse_decimal(fields[2], std::numeric_limits<pid_t>::max(), number) || number == 0) return malformed("pid");
+  if (!parse_decimal(fields[2], std::numeric_limits<pid_t>::max(), number) || number == 0)
+    return malformed("pid");
   address.creator.pid = static_cast<pid_t>(number);
-  if (!parse_decimal(fields[3], std::numeric_limits<std::uint64_t>::max(), number)) return malformed("start time");
+  if (!parse_decimal(fields[3], std::numeric_limits<std::uint64_t>::max(), number))
+    return malformed("start time");
   address.creator.start_ticks = number;
   if (!parse_decimal(fields[4], std::numeric_limits<int>::max(), number)) return malformed("descriptor");
   address.fd = static_cast<int>(number);

@@ -1,6 +1,6 @@
-// Attaching to a segment by its address. The address and the file that it leads to come from another process and
-// are checked before use: what the link in /proc names, what kind of file it is, its seals and size, and magic and
-// nonce in its header. A file that is not finished yet is looked at again until the deadline.
+// Attaching to a segment by its address. The address and the file that it leads to come from another process
+// and are checked before use: what the link in /proc names, what kind of file it is, its seals and size, and
+// magic and nonce in its header. A file that is not finished yet is looked at again until the deadline.
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -25,11 +25,13 @@ namespace {
 using std::chrono::microseconds;
 
 Status unreachable(const SegmentAddress& address, std::string_view cause) {
-  return error(StatusCode::unavailable, "ranks do not share memory: segment of process {}: {}", address.creator.pid,
-               cause);
+  return error(StatusCode::unavailable, "ranks do not share memory: segment of process {}: {}",
+               address.creator.pid, cause);
 }
 
-Status not_ready(std::string_view cause) { return Status(StatusCode::would_block, std::string(cause)); }
+Status not_ready(std::string_view cause) {
+  return Status(StatusCode::would_block, std::string(cause));
+}
 
 std::string errno_text(int error_number) {
   return fmt::format("{} (errno {})", std::generic_category().message(error_number), error_number);
@@ -41,8 +43,8 @@ std::string read_link(const std::string& path) {
   return length < 0 ? std::string() : std::string(target.data(), static_cast<std::size_t>(length));
 }
 
-// First a handle that cannot read, block or disturb whatever it is (O_PATH); what it is is asked of the handle, so
-// that the answer still holds when it is then opened in earnest.
+// First a handle that cannot read, block or disturb whatever it is (O_PATH); what it is is asked of the
+// handle, so that the answer still holds when it is then opened in earnest.
 Result<FileDescriptor> open_memfd(const SegmentAddress& address) {
   const std::uint64_t start = process_start_ticks(address.creator.pid);
   if (start == 0) return unreachable(address, "there is no such process here");
@@ -101,7 +103,8 @@ Status check_header(const HeaderCopy& header, const SegmentAddress& address, std
   const bool page_multiple = header.header_bytes >= page_bytes() && header.header_bytes % page_bytes() == 0;
   if (!page_multiple || header.header_bytes >= file_bytes || header.user_bytes != address.bytes ||
       file_bytes != header.header_bytes + round_up(header.user_bytes, header.header_bytes)) {
-    return error(StatusCode::corrupt, "segment of process {}: sizes disagree: address {}, header {} + {}, file {}",
+    return error(StatusCode::corrupt,
+                 "segment of process {}: sizes disagree: address {}, header {} + {}, file {}",
                  address.creator.pid, address.bytes, header.header_bytes, header.user_bytes, file_bytes);
   }
   return {};
@@ -138,7 +141,8 @@ Result<std::shared_ptr<Segment>> Segment::try_attach(const SegmentAddress& addre
   state->header_bytes = header.header_bytes;
   state->region.swap(*mapped);
   // acquire: SEGMENT_READY. pread() above gives no order between the creator's stores.
-  if (state->header().ready.load(std::memory_order_acquire) == 0) return not_ready("its header is not finished");
+  if (state->header().ready.load(std::memory_order_acquire) == 0)
+    return not_ready("its header is not finished");
   std::memcpy(&header, static_cast<const void*>(&state->header()), sizeof(header));
   if (Status status = check_header(header, address, file_bytes); !status) return status;
   return enter_mapped_segment(address.nonce, std::shared_ptr<Segment>(new Segment(std::move(state))));

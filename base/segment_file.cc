@@ -30,7 +30,9 @@ std::size_t file_page_bytes(int fd) {
 
 // The lock belongs to the open file and goes with the last process that holds it open, however it ends and in
 // whatever pid namespace it lives; that is why it, and not a pid, tells whether the file is still wanted.
-bool lock_file(int fd) { return ::flock(fd, LOCK_EX | LOCK_NB) == 0; }
+bool lock_file(int fd) {
+  return ::flock(fd, LOCK_EX | LOCK_NB) == 0;
+}
 
 bool has_a_name(int fd) {
   struct stat file {};
@@ -66,7 +68,8 @@ Result<SegmentFile> make_shm_file(const SegmentAddress& address) {
   file.fd.reset(syscalls().open(kShmFolder, O_TMPFILE | O_RDWR | O_CLOEXEC, kOwnerOnly));
   if (!file.fd) {
     const std::string path = address.shm_path();
-    file.fd.reset(syscalls().open(path.c_str(), O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC | O_NOFOLLOW, kOwnerOnly));
+    file.fd.reset(
+        syscalls().open(path.c_str(), O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC | O_NOFOLLOW, kOwnerOnly));
     if (!file.fd) return errno_error(errno, fmt::format("creating {}", path));
     file.has_name = true;
   }

@@ -1,5 +1,6 @@
-// The file behind a new segment: a memfd, or a file in /dev/shm whose creator holds a lock on it as long as it has
-// a name; a file there that nobody holds is left from a killed process and is removed. For segment*.cc only.
+// The file behind a new segment: a memfd, or a file in /dev/shm whose creator holds a lock on it as long as
+// it has a name; a file there that nobody holds is left from a killed process and is removed. For segment*.cc
+// only.
 #pragma once
 
 #include <string>

@@ -18,8 +18,8 @@ namespace slipring::base {
 
 namespace {
 
-// A signal makes the kernel undo a fallocate and return EINTR; pieces of this size take about a millisecond, so
-// that a profiler's timer cannot keep a large one from ever finishing.
+// A signal makes the kernel undo a fallocate and return EINTR; pieces of this size take about a millisecond,
+// so that a profiler's timer cannot keep a large one from ever finishing.
 constexpr std::size_t kPieceBytes = std::size_t{4} << 20;
 
 std::uint64_t shm_free_bytes() {
@@ -31,10 +31,11 @@ std::uint64_t shm_free_bytes() {
 Status out_of_space(const SpaceRequest& request, std::string_view cause, std::uint64_t free_bytes) {
   const std::size_t needed = request.end - request.begin;
   if (request.backing == SegmentBacking::shm) {
-    return error(StatusCode::out_of_memory,
-                 "segment {}: {}, path /dev/shm, needed {} bytes, free {} bytes; raise the container's --shm-size "
-                 "or the pod's /dev/shm emptyDir sizeLimit, or set segment.backing = \"memfd\"",
-                 request.tag, cause, needed, free_bytes);
+    return error(
+        StatusCode::out_of_memory,
+        "segment {}: {}, path /dev/shm, needed {} bytes, free {} bytes; raise the container's --shm-size "
+        "or the pod's /dev/shm emptyDir sizeLimit, or set segment.backing = \"memfd\"",
+        request.tag, cause, needed, free_bytes);
   }
   if (request.huge_pages) {
     return error(StatusCode::out_of_memory,
@@ -42,10 +43,11 @@ Status out_of_space(const SpaceRequest& request, std::string_view cause, std::ui
                  "segment.huge_pages = \"off\"",
                  request.tag, cause, needed);
   }
-  return error(StatusCode::out_of_memory,
-               "segment {}: {}, path memfd, needed {} bytes, free {} bytes; raise the container's memory limit or "
-               "use smaller segments and heaps",
-               request.tag, cause, needed, free_bytes);
+  return error(
+      StatusCode::out_of_memory,
+      "segment {}: {}, path memfd, needed {} bytes, free {} bytes; raise the container's memory limit or "
+      "use smaller segments and heaps",
+      request.tag, cause, needed, free_bytes);
 }
 
 // The kernel answers a request beyond the memory limit by killing a process, so it is refused beforehand.
@@ -67,8 +69,8 @@ int fallocate_retrying(int fd, int mode, std::size_t offset, std::size_t bytes) 
   }
 }
 
-// Stands in for a denied fallocate. Populating through the mapping returns EFAULT where a plain store would get
-// SIGBUS; before the file is mapped, or where that is denied too, zeros are written to the fresh range.
+// Stands in for a denied fallocate. Populating through the mapping returns EFAULT where a plain store would
+// get SIGBUS; before the file is mapped, or where that is denied too, zeros are written to the fresh range.
 int reserve_without_fallocate(const SpaceRequest& request, std::size_t begin, std::size_t end) {
   if (request.mapping != nullptr) {
     if (syscalls().madvise(request.mapping + begin, end - begin, MADV_POPULATE_WRITE) == 0) return 0;
@@ -86,7 +88,8 @@ int reserve_without_fallocate(const SpaceRequest& request, std::size_t begin, st
 }
 
 bool is_denial(int error_number) {
-  return error_number == EPERM || error_number == ENOSYS || error_number == EOPNOTSUPP || error_number == EACCES;
+  return error_number == EPERM || error_number == ENOSYS || error_number == EOPNOTSUPP ||
+         error_number == EACCES;
 }
 
 int reserve_piece(const SpaceRequest& request, std::size_t begin, std::size_t end) {

@@ -17,7 +17,8 @@ namespace slipring::base {
 
 namespace {
 
-// A file in /dev/shm that another process's sweep takes away before it is locked is made anew under another name.
+// A file in /dev/shm that another process's sweep takes away before it is locked is made anew under another
+// name.
 constexpr int kMaxNames = 16;
 
 Status draw_nonce(SegmentNonce& nonce) {
@@ -32,7 +33,8 @@ bool transparent_huge_pages_permitted() {
   std::ifstream file("/sys/kernel/mm/transparent_hugepage/shmem_enabled");
   std::string text;
   std::getline(file, text);
-  return text.find("[never]") == std::string::npos && text.find("[deny]") == std::string::npos && !text.empty();
+  return text.find("[never]") == std::string::npos && text.find("[deny]") == std::string::npos &&
+         !text.empty();
 }
 
 Result<SegmentFile> make_named_shm_file(SegmentAddress& address) {

@@ -21,13 +21,14 @@ struct SegmentHeader {
   std::uint64_t header_bytes;  ///< page size of the file
   std::uint64_t user_bytes;
   SegmentNonce nonce;
-  /// SEGMENT_RESERVED: stored (release) by the creator's commit, loaded (acquire) by peers: a peer that sees N may
-  /// touch the first N bytes of the user area.
+  /// SEGMENT_RESERVED: stored (release) by the creator's commit, loaded (acquire) by peers: a peer that sees
+  /// N may touch the first N bytes of the user area.
   std::atomic<std::uint64_t> reserved_bytes;
   /// SEGMENT_READY: stored (release) by create once all the above is written, loaded (acquire) by attach.
   std::atomic<std::uint32_t> ready;
 };
-static_assert(std::atomic<std::uint64_t>::is_always_lock_free && std::atomic<std::uint32_t>::is_always_lock_free);
+static_assert(std::atomic<std::uint64_t>::is_always_lock_free &&
+              std::atomic<std::uint32_t>::is_always_lock_free);
 static_assert(sizeof(SegmentHeader) <= 4096);
 
 struct Segment::State {

@@ -12,10 +12,18 @@ namespace slipring::base {
 namespace {
 
 // glibc has no wrapper for membarrier, and older ones have none for pidfd_open.
-int call_open(const char* path, int flags, mode_t mode) { return ::open(path, flags, mode); }
-int call_memfd_create(const char* name, unsigned flags) { return ::memfd_create(name, flags); }
-int call_fallocate(int fd, int mode, off_t offset, off_t bytes) { return ::fallocate(fd, mode, offset, bytes); }
-int call_madvise(void* address, std::size_t bytes, int advice) { return ::madvise(address, bytes, advice); }
+int call_open(const char* path, int flags, mode_t mode) {
+  return ::open(path, flags, mode);
+}
+int call_memfd_create(const char* name, unsigned flags) {
+  return ::memfd_create(name, flags);
+}
+int call_fallocate(int fd, int mode, off_t offset, off_t bytes) {
+  return ::fallocate(fd, mode, offset, bytes);
+}
+int call_madvise(void* address, std::size_t bytes, int advice) {
+  return ::madvise(address, bytes, advice);
+}
 int call_pidfd_open(pid_t pid, unsigned flags) {
   return static_cast<int>(::syscall(SYS_pidfd_open, pid, flags));
 }
@@ -39,12 +47,17 @@ constinit std::atomic<const Syscalls*> table_in_use{&kKernelSyscalls};
 }
 
 // acquire: pairs with the exchange in ScopedSyscalls, so that the fields of a test's table are seen filled.
-const Syscalls& syscalls() noexcept { return *table_in_use.load(std::memory_order_acquire); }
+const Syscalls& syscalls() noexcept {
+  return *table_in_use.load(std::memory_order_acquire);
+}
 
-// acq_rel: pairs with the load in syscalls() (release) and with the scope that put `previous_` there (acquire).
+// acq_rel: pairs with the load in syscalls() (release) and with the scope that put `previous_` there
+// (acquire).
 ScopedSyscalls::ScopedSyscalls(const Syscalls& table) noexcept
     : previous_(table_in_use.exchange(&table, std::memory_order_acq_rel)) {}
 
-ScopedSyscalls::~ScopedSyscalls() { table_in_use.store(previous_, std::memory_order_release); }
+ScopedSyscalls::~ScopedSyscalls() {
+  table_in_use.store(previous_, std::memory_order_release);
+}
 
 }  // namespace slipring::base
