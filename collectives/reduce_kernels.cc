@@ -2,7 +2,7 @@
 //
 // Words: a block is four vectors, the unit of the main loop; each block is loaded from every source, combined
 // in registers and stored once, so a pass over n sources stores dst once and has no working set of its own.
-// A piece is a few KiB, small enough to be read back from L1.
+// A piece is what stays in L2 until it has been copied on.
 // Budget: no system calls, allocations or locks; each byte of every source is read once, each byte of dst
 // (and dst2) written once. One indirect call per pass.
 #include "collectives/reduce_kernels.h"
@@ -21,9 +21,11 @@ namespace HWY_NAMESPACE {
 
 // From here on the stores are worth aligning; below, a head costs more than split lines (reduce_kernels_bench).
 inline constexpr std::size_t kAlignBytes = 1024;
-// dst2 is mostly a slot that a peer read last: from this size on it is copied out of dst piece by piece with the
-// stores that suit such lines, 5 times faster than storing both from registers (memcpy_bench handed_over).
-inline constexpr std::size_t kPieceBytes = 8192;
+// dst2 is mostly a slot that a peer read last: from kByPiecesFrom on it is copied out of dst piece by piece with
+// the stores that suit such lines, 3-4 times faster than from registers. Smaller pieces than these wait too
+// often for their last lines (memcpy_bench handed_over, sum_dst2).
+inline constexpr std::size_t kByPiecesFrom = 4096;
+inline constexpr std::size_t kPieceBytes = 65536;
 
 // The hot case: pointers in registers, no loop over sources.
 struct PairOfSources {
@@ -223,7 +225,7 @@ void reduce(void* dst, void* dst2, const void* const* sources, int n, std::size_
   const Outputs out{static_cast<std::byte*>(dst), static_cast<std::byte*>(dst2), options.nontemporal,
                     options.nontemporal2 && dst2 != nullptr};
   const bool by_pieces = dst2 != nullptr && !options.nontemporal && !options.nontemporal2 &&
-                         count * sizeof(T) >= kPieceBytes / 2;
+                         count * sizeof(T) >= kByPiecesFrom;
   if (!by_pieces) return run_pass<T, Op>(out, sources, 0, n, count, options.divisor);
   constexpr std::size_t kPiece = kPieceBytes / sizeof(T);
   for (std::size_t at = 0; at < count; at += kPiece) {

@@ -20,7 +20,8 @@ struct ReduceOptions {
   /// dst is not read again soon by this core, so its stores may go around the cache. The kernel ends with a
   /// store fence then, because a release store does not order non-temporal stores on x86.
   bool nontemporal = false;
-  /// The same for dst2.
+  /// The same for dst2. Without it dst2 is taken for lines that a peer read last and is filled like
+  /// copy_prefetched does; around the cache is faster still when that peer's core is far, and slower when near.
   bool nontemporal2 = false;
 };
 

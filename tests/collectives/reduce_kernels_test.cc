@@ -125,7 +125,7 @@ TYPED_TEST(ReduceKernels, StoresNothingAndReadsNothingAcrossAPageThatFaults) {
 
 TYPED_TEST(ReduceKernels, BothOutputsMayBeSourcesThemselves) {
   using T = TypeParam;
-  constexpr std::size_t kCount = 1031;
+  constexpr std::size_t kCount = 2053;
   for (int n = 1; n <= 4; ++n) {
     const auto values = mixed_sources<T>(n, kCount, 3);
     for (const ReduceOp op : kOps) {
@@ -156,9 +156,9 @@ TYPED_TEST(ReduceKernels, BothOutputsMayBeSourcesThemselves) {
   }
 }
 
-TYPED_TEST(ReduceKernels, TwoOutputsAndStreamingGiveTheSameBytesAtEveryAlignment) {
+TYPED_TEST(ReduceKernels, TwoOutputsGetTheSameBytesWithEveryKindOfStoreAtEveryAlignment) {
   using T = TypeParam;
-  constexpr std::size_t kCount = 3001;
+  constexpr std::size_t kCount = 2 * 65536 / sizeof(T) + 13;  // longer than the pieces in which dst2 is copied
   const auto values = mixed_sources<T>(3, kCount, 4);
   for (const int n : {2, 3}) {
     const std::vector<std::vector<T>> used(values.begin(), values.begin() + n);
@@ -167,13 +167,19 @@ TYPED_TEST(ReduceKernels, TwoOutputsAndStreamingGiveTheSameBytesAtEveryAlignment
       const ReduceFn kernel = reduce_kernel(dtype_of<T>::value, ReduceOp::sum);
       for (std::size_t offset = 0; offset < kMaxOffset; ++offset) {
         PlacedSources<T> sources(used, offset);
-        for (const std::size_t count : {kCount, kCount - 64, 1024 / sizeof(T), 1024 / sizeof(T) - 1}) {
-          Placed dst(kCount * sizeof(T), offset);
-          Placed dst2(kCount * sizeof(T), (7 * offset) % kMaxOffset);
-          kernel(dst.data(), dst2.data(), sources.pointers.data(), n, count, {.nontemporal = true});
-          for (const Placed* out : {&dst, &dst2}) {
-            ASSERT_TRUE(out->holds(expected.data(), count * sizeof(T))) << "count " << count << " offset " << offset;
-            ASSERT_TRUE(out->untouched_beyond(count * sizeof(T))) << "count " << count << " offset " << offset;
+        Placed dst(kCount * sizeof(T), offset);
+        Placed dst2(kCount * sizeof(T), (7 * offset) % kMaxOffset);
+        for (const int stores : {0, 1, 2, 3}) {
+          for (const std::size_t count : {kCount, 65536 / sizeof(T), 1024 / sizeof(T), 1024 / sizeof(T) - 1}) {
+            dst.reset();
+            dst2.reset();
+            kernel(dst.data(), dst2.data(), sources.pointers.data(), n, count,
+                   {.nontemporal = (stores & 1) != 0, .nontemporal2 = (stores & 2) != 0});
+            for (const Placed* out : {&dst, &dst2}) {
+              ASSERT_TRUE(out->holds(expected.data(), count * sizeof(T)))
+                  << "count " << count << " offset " << offset << " stores " << stores;
+              ASSERT_TRUE(out->untouched_beyond(count * sizeof(T))) << "count " << count << " offset " << offset;
+            }
           }
         }
       }
