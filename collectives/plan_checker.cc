@@ -6,6 +6,7 @@
 #include <map>
 
 #include "collectives/plan_simulation.h"
+#include "collectives/plan_text.h"
 
 namespace slipring::collectives {
 
@@ -128,7 +129,10 @@ class Outcome {
     if (expressions_.contributions(value) != plan_.ranks()) {
       return {PlanFault::wrong_content, fmt::format("not the inputs of all {} ranks", plan_.ranks())};
     }
-    if (plan_.operation() == Operation::barrier) return {};
+    if (plan_.operation() == Operation::barrier) {
+      if (!expressions_.is_finished(value)) return {};
+      return {PlanFault::wrong_finish, "a token is not finished"};
+    }
     if (!expressions_.is_finished(value)) return {PlanFault::wrong_finish, "never finished"};
     std::int32_t& agreed = agreed_[static_cast<std::size_t>(block)];
     if (agreed < 0) agreed = value;

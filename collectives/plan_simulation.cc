@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <bit>
 
+#include "collectives/plan_text.h"
+
 namespace slipring::collectives {
 
 ExpressionTable::ExpressionTable(int ranks) : words_((static_cast<std::size_t>(ranks) + 63) / 64) {
@@ -58,15 +60,6 @@ std::string ExpressionTable::text(std::int32_t value) const {
   if (node.finished) return text(node.left) + "!";
   if (node.left < 0) return fmt::format("{}", value);
   return fmt::format("({} {})", text(node.left), text(node.right));
-}
-
-std::string describe_step(const std::vector<Step>& steps, std::int32_t index) {
-  const Step& step = steps[static_cast<std::size_t>(index)];
-  std::string text = fmt::format("step {} ({} block {}", index, step_kind_name(step.kind), step.block);
-  if (step.kind != StepKind::copy) {
-    text += fmt::format(" {} rank {}", step.kind == StepKind::send ? "to" : "from", step.peer);
-  }
-  return text + ")";
 }
 
 LaneSimulation::LaneSimulation(const Plan& plan, int lane, const SimulationCase& run, ExpressionTable& expressions)
@@ -142,8 +135,7 @@ bool LaneSimulation::fail(PlanFault fault, int rank, const Position& at, const s
   return false;
 }
 
-// O3: at O2 g++ 12 leaves this loop scalar, and the ring of 64 ranks spends half of its check here.
-[[gnu::optimize("O3")]] static void merge(std::vector<std::uint32_t>& into, const std::vector<std::uint32_t>& from) {
+static void merge(std::vector<std::uint32_t>& into, const std::vector<std::uint32_t>& from) {
   for (std::size_t i = 0; i < into.size(); ++i) into[i] = std::max(into[i], from[i]);
 }
 

@@ -128,7 +128,4 @@ class LaneSimulation {
   PlanCheck result_;
 };
 
-/// "step 3 (send block 1 to rank 2)"
-std::string describe_step(const std::vector<Step>& steps, std::int32_t index);
-
 }  // namespace slipring::collectives
