@@ -20,7 +20,7 @@ namespace slipring::engine {
 struct TcpStoreServerOptions {
   std::string host = "127.0.0.1";  ///< numeric IPv4 or IPv6 address to listen on
   std::uint16_t port = 0;          ///< 0: the kernel chooses
-  std::string job_token;
+  std::string job_token = {};
   std::size_t max_connections = 4096;          ///< that have proved the token
   std::size_t max_unproven_connections = 128;  ///< beyond it the oldest is dropped
   std::size_t max_stored_bytes = std::size_t{256} << 20;
