@@ -1,7 +1,7 @@
-// Budget per chunk: no system call, no allocation, no lock. One virtual try_peek and release, one try_loan and
-// publish. Bytes moved: a send reads the user's buffer and writes the slot; a receive reads the slot and writes
-// the output; a chunk that is received, reduced and passed on at once reads slot and input and writes the next slot, and
-// the output only if somebody reads it there. Errors and texts are out of line.
+// Budget per chunk: no system call, no allocation, no lock. One virtual try_peek and release, one try_loan
+// and publish. Bytes moved: a send reads the user's buffer and writes the slot; a receive reads the slot and
+// writes the output; a chunk that is received, reduced and passed on at once reads slot and input and writes
+// the next slot, and the output only if somebody reads it there. Errors and texts are out of line.
 #include "collectives/executor.h"
 
 #include <fmt/format.h>
@@ -43,10 +43,12 @@ Executor::Executor(const Plan& plan, int rank, const ExecutorOptions& options)
 Result<std::unique_ptr<Executor>> Executor::create(const Plan& plan, int rank, ChannelProvider& channels,
                                                    const ExecutorOptions& options) {
   if (rank < 0 || rank >= plan.ranks()) {
-    return base::error(StatusCode::invalid_argument, "executor: rank {} is not one of {} ranks", rank, plan.ranks());
+    return base::error(StatusCode::invalid_argument, "executor: rank {} is not one of {} ranks", rank,
+                       plan.ranks());
   }
   if (options.window < 1) {
-    return base::error(StatusCode::invalid_argument, "executor: window {}, at least 1 is needed", options.window);
+    return base::error(StatusCode::invalid_argument, "executor: window {}, at least 1 is needed",
+                       options.window);
   }
   std::unique_ptr<Executor> executor(new Executor(plan, rank, options));
   if (executor->chunk_bytes_ < sizeof(double)) {
@@ -71,10 +73,11 @@ Status Executor::connect(Lane& lane, int number, ChannelProvider& channels) {
       if (!got.is_ok()) return std::move(got).status();
       producer = got.value();
       if (producer->max_loan_bytes() < chunk_bytes_) {
-        return base::error(StatusCode::invalid_argument,
-                           "executor: chunk_bytes {} exceed the {} bytes that the {} channel to rank {} can hold; lower "
-                           "the chunk size or enlarge the channels, on all ranks alike",
-                           chunk_bytes_, producer->max_loan_bytes(), producer->transport(), step.peer);
+        return base::error(
+            StatusCode::invalid_argument,
+            "executor: chunk_bytes {} exceed the {} bytes that the {} channel to rank {} can hold; lower "
+            "the chunk size or enlarge the channels, on all ranks alike",
+            chunk_bytes_, producer->max_loan_bytes(), producer->transport(), step.peer);
       }
     } else if (step.kind != StepKind::copy) {
       Result<transports::ChannelConsumer*> got = channels.consumer(step.peer, number);
@@ -91,13 +94,14 @@ Status Executor::connect(Lane& lane, int number, ChannelProvider& channels) {
 Status Executor::start(const CollectiveCall& call) {
   if (!failure_.is_ok()) return failure_;
   if (!done()) {
-    return base::error(StatusCode::invalid_argument, "{} {}: started again before the operation before was done",
+    return base::error(StatusCode::invalid_argument,
+                       "{} {}: started again before the operation before was done",
                        operation_name(operation_), algorithm_);
   }
   const std::size_t bytes = call.count * dtype_bytes(call.dtype);
   if (bytes / dtype_bytes(call.dtype) != call.count || (call.out == nullptr && bytes > 0)) {
-    return base::error(StatusCode::invalid_argument, "{}: count {} of {} with output {}", operation_name(operation_),
-                       call.count, dtype_name(call.dtype), call.out);
+    return base::error(StatusCode::invalid_argument, "{}: count {} of {} with output {}",
+                       operation_name(operation_), call.count, dtype_name(call.dtype), call.out);
   }
   const auto in = reinterpret_cast<std::uintptr_t>(call.in);
   const auto out = reinterpret_cast<std::uintptr_t>(call.out);
@@ -128,8 +132,8 @@ Executor::Piece Executor::piece(const Cursor& cursor) const noexcept {
   const std::size_t element_bytes = dtype_bytes(call_.dtype);
   const std::size_t elements = cursor.grid().chunk_size(block, chunk);
   const std::size_t offset = cursor.grid().chunk_offset(block, chunk) * element_bytes;
-  return {static_cast<const std::byte*>(call_.in) + offset, static_cast<std::byte*>(call_.out) + offset, elements,
-          elements * element_bytes};
+  return {static_cast<const std::byte*>(call_.in) + offset, static_cast<std::byte*>(call_.out) + offset,
+          elements, elements * element_bytes};
 }
 
 Result<std::size_t> Executor::progress() {
@@ -138,8 +142,8 @@ Result<std::size_t> Executor::progress() {
   for (const std::unique_ptr<Lane>& owned : lanes_) {
     Lane& lane = *owned;
     if (lane.finished) continue;
-    // Sending comes first and catches up, because only a sender that waits for the very next receive can pass it on
-    // in the same pass. Both loops end after a window, so that a busy lane does not starve the others.
+    // Sending comes first and catches up, because only a sender that waits for the very next receive can pass
+    // it on in the same pass. Both loops end after a window, so that a busy lane does not starve the others.
     int sends = 0;
     for (int receives = 0; receives < window_; ++receives) {
       Move sent = Move::moved;
@@ -176,14 +180,15 @@ Executor::Move Executor::send_next(Lane& lane) {
   return Move::moved;
 }
 
-/// If the next thing to send is what the receiving cursor is about to write at `at`, and there is room, a slot for
-/// it; else null. False after a failure.
+/// If the next thing to send is what the receiving cursor is about to write at `at`, and there is room, a
+/// slot for it; else null. False after a failure.
 bool Executor::loan_for_next_send(Lane& lane, const Position& at, std::size_t bytes, std::byte*& slot) {
   slot = nullptr;
   if (lane.sender.at_end()) return true;
   const Position& next = lane.sender.position();
   const Step& step = lane.sender.step();
-  if (step.after != at.step || step.from != Side::output || next.window != at.window || next.chunk != at.chunk) {
+  if (step.after != at.step || step.from != Side::output || next.window != at.window ||
+      next.chunk != at.chunk) {
     return true;
   }
   std::span<std::byte> room;
@@ -213,7 +218,8 @@ Executor::Move Executor::receive_next(Lane& lane) {
       return fail(std::move(status), lane, lane.receiver);
     }
     if (message.size() != here.bytes) [[unlikely]] {
-      return fail(base::error(StatusCode::corrupt, "message of {} bytes where {} were due", message.size(), here.bytes),
+      return fail(base::error(StatusCode::corrupt, "message of {} bytes where {} were due", message.size(),
+                              here.bytes),
                   lane, lane.receiver);
     }
     source = message.data();
@@ -231,7 +237,8 @@ Executor::Move Executor::receive_next(Lane& lane) {
     reduce(step, here, source, keep ? here.out : slot, keep ? slot : nullptr);
     pass_on();
   } else {
-    // Two copies rather than one kernel with two targets: the next rank can start before this one keeps its own.
+    // Two copies rather than one kernel with two targets: the next rank can start before this one keeps its
+    // own.
     if (slot != nullptr) copy_prefetched(slot, source, here.bytes);
     pass_on();
     if (keep && source != here.out) copy_plain(here.out, source, here.bytes);
@@ -254,9 +261,9 @@ void Executor::reduce(const Step& step, const Piece& here, const void* message, 
 }
 
 [[gnu::cold]] Executor::Move Executor::fail(Status cause, const Lane& lane, const Cursor& cursor) {
-  failure_ = std::move(cause).with(fmt::format("{} {} on rank {}: {} chunk {}", operation_name(operation_), algorithm_,
-                                               rank_, describe_step(lane.steps, cursor.position().step),
-                                               cursor.position().chunk));
+  failure_ = std::move(cause).with(
+      fmt::format("{} {} on rank {}: {} chunk {}", operation_name(operation_), algorithm_, rank_,
+                  describe_step(lane.steps, cursor.position().step), cursor.position().chunk));
   return Move::failed;
 }
 
@@ -272,7 +279,8 @@ std::string Executor::describe_wait() const {
     const Cursor& sender = lane.sender;
     add(i, "no message or hold for", lane.receiver);
     // A send that waits for a receive is no news: the receive is named already.
-    if (!sender.at_end() && (sender.step().after < 0 || lane.receiver.passed(sender.step().after, sender.position()))) {
+    if (!sender.at_end() &&
+        (sender.step().after < 0 || lane.receiver.passed(sender.step().after, sender.position()))) {
       add(i, "no room for", sender);
     }
   }
@@ -285,7 +293,8 @@ std::vector<int> Executor::awaited_peers() const {
     const Cursor& sender = lane->sender;
     const Cursor& receiver = lane->receiver;
     if (!receiver.at_end() && receiver.step().peer >= 0) peers.push_back(receiver.step().peer);
-    if (!sender.at_end() && (sender.step().after < 0 || receiver.passed(sender.step().after, sender.position()))) {
+    if (!sender.at_end() &&
+        (sender.step().after < 0 || receiver.passed(sender.step().after, sender.position()))) {
       peers.push_back(sender.step().peer);
     }
   }

@@ -1,15 +1,16 @@
 // Executor: runs one rank's part of a plan over channels.
 //
-//   auto executor = Executor::create(plan, rank, channels, {.chunk_bytes = 65536}).value();
-//   Status status = executor->run({.in = x, .out = x, .count = n, .dtype = DType::f32, .op = ReduceOp::sum},
-//                                 [&](auto&& ready) { return waiter.wait(ready); });
+//   auto executor = Executor::create(plan, rank, channels, {.chunk_bytes = 65536});
+//   const CollectiveCall call = {.in = x, .out = x, .count = n, .dtype = DType::f32, .op = ReduceOp::sum};
+//   Status status = (*executor)->run(call, [&](auto&& ready) { return waiter.wait(ready); });
 // or, beside other work: start(call), then progress() until done().
 //
-// Made once per plan and reused: neither start nor progress allocates while all goes well. It copies its rank's
-// steps; the channels, borrowed from the provider, must outlive it. One thread at a time. All ranks must give the same
-// chunk_bytes, max_message_bytes, window and call (the engine compares fingerprints). The input is left intact
-// out of place; in == out is in place; partial overlap is invalid_argument. After a failure every call
-// returns it, the output is undefined, and messages may be left in the channels: they are of no more use.
+// Made once per plan and reused: neither start nor progress allocates while all goes well. It copies its
+// rank's steps; the channels, borrowed from the provider, must outlive it. One thread at a time. All ranks
+// must give the same chunk_bytes, max_message_bytes, window and call (the engine compares fingerprints). The
+// input is left intact out of place; in == out is in place; partial overlap is invalid_argument. After a
+// failure every call returns it, the output is undefined, and the channels may hold messages that nobody
+// wants any more.
 #pragma once
 
 #include <cstddef>
@@ -38,9 +39,9 @@ class ChannelProvider {
 
 struct ExecutorOptions {
   std::size_t chunk_bytes = 64 * 1024;
-  /// Largest message that the channels of every rank can hold. chunk_bytes is cut to it, and because all ranks
-  /// take it from the same configuration, all cut alike. A channel that holds less is an error, never a smaller
-  /// chunk on one side.
+  /// Largest message that the channels of every rank can hold. chunk_bytes is cut to it, and because all
+  /// ranks take it from the same configuration, all cut alike. A channel that holds less is an error, never a
+  /// smaller chunk on one side.
   std::size_t max_message_bytes = SIZE_MAX;
   int window = 4;
   ReduceFn (*kernel)(DType, ReduceOp) noexcept = &reduce_kernel;
@@ -72,7 +73,7 @@ class Executor {
   template <class Wait>
   Status run(const CollectiveCall& call, Wait&& wait);
 
-  /// What keeps it from moving, e.g. "lane 0: no message from rank 3 for step 5 (receive block 1 from rank 3)".
+  /// What keeps it from moving, e.g. "lane 0: no room for step 0 (send block 0 to rank 1) chunk 1".
   std::string describe_wait() const;
   /// The peers it waits for, one entry per waiting cursor.
   std::vector<int> awaited_peers() const;
@@ -144,8 +145,8 @@ Status Executor::run(const CollectiveCall& call, Wait&& wait) {
   return status;
 }
 
-/// Whether what `step` writes is read by exactly one send, and then overwritten by a receive: if it can be written
-/// straight into that send's slot, it need not be stored in the output at all.
+/// Whether what `step` writes is read by exactly one send, and then overwritten by a receive: if it can be
+/// written straight into that send's slot, it need not be stored in the output at all.
 bool is_only_passed_on(const std::vector<Step>& steps, std::size_t step);
 
 }  // namespace slipring::collectives

@@ -4,19 +4,26 @@ namespace slipring::collectives {
 
 std::string_view operation_name(Operation operation) noexcept {
   switch (operation) {
-    case Operation::all_reduce: return "all_reduce";
-    case Operation::broadcast: return "broadcast";
-    case Operation::barrier: return "barrier";
+    case Operation::all_reduce:
+      return "all_reduce";
+    case Operation::broadcast:
+      return "broadcast";
+    case Operation::barrier:
+      return "barrier";
   }
   return "unknown";
 }
 
 std::string_view step_kind_name(StepKind kind) noexcept {
   switch (kind) {
-    case StepKind::send: return "send";
-    case StepKind::receive: return "receive";
-    case StepKind::receive_reduce: return "receive_reduce";
-    case StepKind::copy: return "copy";
+    case StepKind::send:
+      return "send";
+    case StepKind::receive:
+      return "receive";
+    case StepKind::receive_reduce:
+      return "receive_reduce";
+    case StepKind::copy:
+      return "copy";
   }
   return "unknown";
 }

@@ -1,16 +1,18 @@
-// Plan: the schedule of one collective as data. An algorithm makes it, the checker proves it, the executor runs it.
+// Plan: the schedule of one collective as data. An algorithm makes it, the checker proves it, the executor
+// runs it.
 //
-// A plan knows no sizes: elements, element type and chunk size come with the operation. Plain value, immutable
-// once built, safe to read from any thread. A plan that breaks the rules below is rejected by check_plan with
-// the name of the rule; the executor trusts its plan and checks only what peers send.
+// A plan knows no sizes: elements, element type and chunk size come with the operation. Plain value,
+// immutable once built, safe to read from any thread. A plan that breaks the rules below is rejected by
+// check_plan with the name of the rule; the executor trusts its plan and checks only what peers send.
 //
 // Nouns
-//   lane    one of several schedules side by side ("rings"). The user's elements are divided over the lanes, and
-//           each lane over its blocks; both by the same rule: of n elements in k parts the first n % k parts get
-//           one more. Parts of zero elements are legal. Each lane has its own channels; lanes share nothing.
+//   lane    one of several schedules side by side ("rings"). The user's elements are divided over the lanes,
+//           and each lane over its blocks; both by the same rule: of n elements in k parts the first n % k
+//           parts get one more. Parts of zero elements are legal. Each lane has its own channels; lanes share
+//           nothing.
 //   block   what a step moves; numbered 0 .. blocks-1 within its lane.
-//   chunk   a block is cut into chunks, the last one shorter; a chunk is one message. A block of zero elements has
-//           no chunks, and neither side sends or awaits anything for it.
+//   chunk   a block is cut into chunks, the last one shorter; a chunk is one message. A block of zero
+//           elements has no chunks, and neither side sends or awaits anything for it.
 //   window  W consecutive chunks of every block: the depth of the pipeline.
 //
 // Steps: each (rank, lane) has a list
@@ -21,21 +23,21 @@
 //                   (message op from[block] if received_first)
 //   copy            output[block] = input[block]                           -             -
 //   finish          on receive_reduce or copy: the value becomes final here; avg divides here
-//   after           index of an earlier step of the same list and block whose same chunk must be complete first:
-//                   for a send, the step that wrote what it reads; for a receive, receive_reduce or copy, a
-//                   send that must have read the old contents (a hold). -1: nothing to wait for.
+//   after           index of an earlier step of the same list and block whose same chunk must be complete
+//                   first: for a send, the step that wrote what it reads; for the other kinds a hold, that
+//                   is, a send that must have read the old contents. -1: nothing to wait for.
 //
 // Meaning. The list, executed one step after the other, is what the plan means.
 // Execution. To overlap, each (rank, lane) has two cursors, one over the sends and one over all other steps.
 //   Both visit: for each window, for each of their steps in list order, for each chunk of the window in that
-//   step's block. A cursor never skips: it waits until its next chunk can move. The receiving cursor waits for
-//   a message and for `after` if given; the sending cursor for room and for `after`. Nothing else waits, so a
-//   receive is taken as soon as its message is there, and no message size can deadlock a checked plan, even
-//   on channels that hold one message.
+//   step's block. A cursor never skips: it waits until its next chunk can move. The receiving cursor waits
+//   for a message and for `after` if given; the sending cursor for room and for `after`. Nothing else waits,
+//   so a receive is taken as soon as its message is there, and no message size can deadlock a checked plan,
+//   even on channels that hold one message.
 // Hazards. A cursor that runs ahead could read a block too early or overwrite it while an earlier send still
 //   needs it. The plan must exclude both for every timing: by `after`, or because the message can only exist
-//   once the send is out (the all-gather half of a ring). The executor adds no holds of its own: a hold costs a
-//   comparison per chunk and can deadlock, so it stands in the plan, where it is seen, drawn and proven.
+//   once the send is out (the all-gather half of a ring). The executor adds no holds of its own: a hold costs
+//   a comparison per chunk and can deadlock, so it stands in the plan, where it is seen, drawn and proven.
 // In place, input and output are one buffer; every plan must work in both forms.
 //
 // By hand, a broadcast of rank 0 to 1 to 2:
@@ -57,8 +59,9 @@ namespace slipring::collectives {
 /// What a plan must achieve. New operations are appended; the checker holds each one's definition.
 ///   all_reduce  every output = op over all inputs, finished, in one order for all ranks
 ///   broadcast   every output = input of the root
-///   barrier     all_reduce of a token by an idempotent op (max), not finished: a rank may count twice. Run it with
-///               one i32 in place; a rank is done only after all have entered, and agrees on the largest token.
+///   barrier     all_reduce of a token by an idempotent op (max), not finished: a rank may count twice.
+///               Run it with one i32 in place; a rank is done only after all have entered, and agrees on the
+///               largest token.
 enum class Operation : std::uint8_t { all_reduce = 0, broadcast = 1, barrier = 2 };
 
 enum class StepKind : std::uint8_t { send, receive, receive_reduce, copy };

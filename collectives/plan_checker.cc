@@ -12,18 +12,30 @@ namespace slipring::collectives {
 
 std::string_view plan_fault_name(PlanFault fault) noexcept {
   switch (fault) {
-    case PlanFault::none: return "none";
-    case PlanFault::malformed: return "malformed";
-    case PlanFault::unmatched: return "unmatched";
-    case PlanFault::wrong_block: return "wrong_block";
-    case PlanFault::deadlock: return "deadlock";
-    case PlanFault::read_too_early: return "read_too_early";
-    case PlanFault::write_too_early: return "write_too_early";
-    case PlanFault::undefined_read: return "undefined_read";
-    case PlanFault::counted_twice: return "counted_twice";
-    case PlanFault::wrong_content: return "wrong_content";
-    case PlanFault::wrong_order: return "wrong_order";
-    case PlanFault::wrong_finish: return "wrong_finish";
+    case PlanFault::none:
+      return "none";
+    case PlanFault::malformed:
+      return "malformed";
+    case PlanFault::unmatched:
+      return "unmatched";
+    case PlanFault::wrong_block:
+      return "wrong_block";
+    case PlanFault::deadlock:
+      return "deadlock";
+    case PlanFault::read_too_early:
+      return "read_too_early";
+    case PlanFault::write_too_early:
+      return "write_too_early";
+    case PlanFault::undefined_read:
+      return "undefined_read";
+    case PlanFault::counted_twice:
+      return "counted_twice";
+    case PlanFault::wrong_content:
+      return "wrong_content";
+    case PlanFault::wrong_order:
+      return "wrong_order";
+    case PlanFault::wrong_finish:
+      return "wrong_finish";
   }
   return "unknown";
 }
@@ -87,8 +99,9 @@ PlanCheck check_channels(const Plan& plan, int lane) {
     const std::size_t both = std::min(traffic.sent.size(), traffic.received.size());
     for (std::size_t k = 0; k < both; ++k) {
       if (traffic.sent[k] == traffic.received[k]) continue;
-      return {PlanFault::wrong_block, fmt::format("rank {} sends block {} as message {} to rank {}, which expects block {}",
-                                                  from, traffic.sent[k], k, to, traffic.received[k])};
+      return {PlanFault::wrong_block,
+              fmt::format("rank {} sends block {} as message {} to rank {}, which expects block {}", from,
+                          traffic.sent[k], k, to, traffic.received[k])};
     }
     if (traffic.sent.size() != traffic.received.size()) {
       return {PlanFault::unmatched, fmt::format("rank {} sends {} blocks to rank {}, which receives {}", from,
@@ -180,10 +193,18 @@ std::vector<SimulationCase> cases_of(const Plan& plan, const PlanCheckOptions& o
 std::string describe_case(const SimulationCase& run) {
   std::string schedule;
   switch (run.schedule) {
-    case ScheduleKind::round_robin: schedule = "round robin"; break;
-    case ScheduleKind::greedy_forward: schedule = "greedy forward"; break;
-    case ScheduleKind::greedy_backward: schedule = "greedy backward"; break;
-    case ScheduleKind::random: schedule = fmt::format("random seed {}", run.seed); break;
+    case ScheduleKind::round_robin:
+      schedule = "round robin";
+      break;
+    case ScheduleKind::greedy_forward:
+      schedule = "greedy forward";
+      break;
+    case ScheduleKind::greedy_backward:
+      schedule = "greedy backward";
+      break;
+    case ScheduleKind::random:
+      schedule = fmt::format("random seed {}", run.seed);
+      break;
   }
   return fmt::format("{} chunks, window {}, {}, schedule {}", run.lane_chunks, run.window,
                      run.in_place ? "in place" : "out of place", schedule);
@@ -207,17 +228,18 @@ PlanCheck check_lane(const Plan& plan, int lane, const std::vector<SimulationCas
 }  // namespace
 
 PlanCheck check_plan(const Plan& plan, const PlanCheckOptions& options) {
-  if (plan.ranks() < 1 || plan.lanes() < 1 || plan.blocks() < 1 || plan.root() < 0 || plan.root() >= plan.ranks()) {
-    return {PlanFault::malformed, fmt::format("ranks {} lanes {} blocks {} root {}", plan.ranks(), plan.lanes(),
-                                              plan.blocks(), plan.root())};
+  if (plan.ranks() < 1 || plan.lanes() < 1 || plan.blocks() < 1 || plan.root() < 0 ||
+      plan.root() >= plan.ranks()) {
+    return {PlanFault::malformed, fmt::format("ranks {} lanes {} blocks {} root {}", plan.ranks(),
+                                              plan.lanes(), plan.blocks(), plan.root())};
   }
   const std::vector<SimulationCase> cases = cases_of(plan, options);
   for (int lane = 0; lane < plan.lanes(); ++lane) {
     const PlanCheck check = check_lane(plan, lane, cases);
     if (check.ok()) continue;
-    return {check.fault, fmt::format("{}: {} {}, {} ranks, root {}, lane {}: {}", plan_fault_name(check.fault),
-                                     operation_name(plan.operation()), plan.algorithm(), plan.ranks(), plan.root(), lane,
-                                     check.text)};
+    return {check.fault, fmt::format("{}: {} {}, {} ranks, root {}, lane {}: {}",
+                                     plan_fault_name(check.fault), operation_name(plan.operation()),
+                                     plan.algorithm(), plan.ranks(), plan.root(), lane, check.text)};
   }
   return {};
 }

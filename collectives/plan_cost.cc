@@ -11,11 +11,12 @@ namespace slipring::collectives {
 
 namespace {
 
-/// Event times of one lane. Every cursor moves as far as it can before the next, which is legal because what an
-/// event costs does not depend on when it is computed.
+/// Event times of one lane. Every cursor moves as far as it can before the next, which is legal because what
+/// an event costs does not depend on when it is computed.
 class TimedLane {
  public:
-  TimedLane(const Plan& plan, int lane, const ChunkGrid& grid, std::size_t element_bytes, const LinkModel& link)
+  TimedLane(const Plan& plan, int lane, const ChunkGrid& grid, std::size_t element_bytes,
+            const LinkModel& link)
       : element_bytes_(element_bytes), link_(link), grid_(grid) {
     for (int r = 0; r < plan.ranks(); ++r) {
       Rank& rank = ranks_.emplace_back(plan.steps(r, lane));
@@ -134,8 +135,8 @@ class TimedLane {
 
 }  // namespace
 
-PlanCost plan_cost(const Plan& plan, std::size_t count, std::size_t element_bytes, std::size_t chunk_bytes, int window,
-                   const LinkModel& link) {
+PlanCost plan_cost(const Plan& plan, std::size_t count, std::size_t element_bytes, std::size_t chunk_bytes,
+                   int window, const LinkModel& link) {
   PlanCost cost;
   std::vector<std::size_t> sent_bytes(static_cast<std::size_t>(plan.ranks()), 0);
   const std::size_t chunk_elements = std::max<std::size_t>(1, chunk_bytes / element_bytes);

@@ -1,8 +1,9 @@
-// Alpha-beta cost of a plan: studies thousands of ranks on paper. Pure, any thread.
+// Alpha-beta cost of a plan: studies thousands of ranks on paper. Pure, any thread, no failure.
 //
-// A message of b bytes keeps its sending cursor busy for alpha_us + b * beta_us_per_byte and has arrived when that
-// is over; a receiving cursor spends gamma_us_per_byte on each byte that it reduces or copies. Channels have room
-// without end, links are not shared, and each rank's two cursors run side by side (the two directions of a link).
+// A message of b bytes keeps its sending cursor busy for alpha_us + b * beta_us_per_byte and has arrived when
+// that is over; a receiving cursor spends gamma_us_per_byte on each byte that it reduces or copies. Channels
+// have room without end, links are not shared, and each rank's two cursors run side by side (the two
+// directions of a link).
 #pragma once
 
 #include <cstddef>
@@ -18,14 +19,14 @@ struct LinkModel {
 };
 
 struct PlanCost {
-  double time_us = 0;                ///< when the last cursor of the last rank is done
-  std::size_t messages = 0;          ///< of all ranks
-  std::size_t bytes = 0;             ///< in these messages
-  std::size_t most_sent_bytes = 0;   ///< by one rank
+  double time_us = 0;               ///< when the last cursor of the last rank is done
+  std::size_t messages = 0;         ///< of all ranks
+  std::size_t bytes = 0;            ///< in these messages
+  std::size_t most_sent_bytes = 0;  ///< by one rank
 };
 
 /// Cost of one operation on `count` elements of `element_bytes`. The plan must pass check_plan.
-PlanCost plan_cost(const Plan& plan, std::size_t count, std::size_t element_bytes, std::size_t chunk_bytes, int window,
-                   const LinkModel& link);
+PlanCost plan_cost(const Plan& plan, std::size_t count, std::size_t element_bytes, std::size_t chunk_bytes,
+                   int window, const LinkModel& link);
 
 }  // namespace slipring::collectives

@@ -13,7 +13,8 @@ ExpressionTable::ExpressionTable(int ranks) : words_((static_cast<std::size_t>(r
   for (int rank = 0; rank < ranks; ++rank) {
     nodes_.push_back({-1, -1, false});
     ranks_of_.resize(ranks_of_.size() + words_, 0);
-    ranks_of_[ranks_of_.size() - words_ + static_cast<std::size_t>(rank) / 64] |= std::uint64_t{1} << (rank % 64);
+    ranks_of_[ranks_of_.size() - words_ + static_cast<std::size_t>(rank) / 64] |= std::uint64_t{1}
+                                                                                  << (rank % 64);
   }
 }
 
@@ -33,13 +34,18 @@ std::int32_t ExpressionTable::intern(Node node) {
   return found->second;
 }
 
-std::int32_t ExpressionTable::combine(std::int32_t left, std::int32_t right) { return intern({left, right, false}); }
+std::int32_t ExpressionTable::combine(std::int32_t left, std::int32_t right) {
+  return intern({left, right, false});
+}
 
-std::int32_t ExpressionTable::finish(std::int32_t value) { return intern({value, -1, true}); }
+std::int32_t ExpressionTable::finish(std::int32_t value) {
+  return intern({value, -1, true});
+}
 
 bool ExpressionTable::overlap(std::int32_t a, std::int32_t b) const {
   for (std::size_t w = 0; w < words_; ++w) {
-    if (ranks_of_[static_cast<std::size_t>(a) * words_ + w] & ranks_of_[static_cast<std::size_t>(b) * words_ + w]) {
+    if (ranks_of_[static_cast<std::size_t>(a) * words_ + w] &
+        ranks_of_[static_cast<std::size_t>(b) * words_ + w]) {
       return true;
     }
   }
@@ -62,7 +68,8 @@ std::string ExpressionTable::text(std::int32_t value) const {
   return fmt::format("({} {})", text(node.left), text(node.right));
 }
 
-LaneSimulation::LaneSimulation(const Plan& plan, int lane, const SimulationCase& run, ExpressionTable& expressions)
+LaneSimulation::LaneSimulation(const Plan& plan, int lane, const SimulationCase& run,
+                               ExpressionTable& expressions)
     : plan_(plan),
       run_(run),
       expressions_(expressions),
@@ -130,8 +137,9 @@ void LaneSimulation::find_conflicts(RankState& rank) {
 
 bool LaneSimulation::fail(PlanFault fault, int rank, const Position& at, const std::string& why) {
   result_.fault = fault;
-  result_.text = fmt::format("rank {} {} chunk {}: {}", rank,
-                             describe_step(ranks_[static_cast<std::size_t>(rank)].steps, at.step), at.chunk, why);
+  result_.text =
+      fmt::format("rank {} {} chunk {}: {}", rank,
+                  describe_step(ranks_[static_cast<std::size_t>(rank)].steps, at.step), at.chunk, why);
   return false;
 }
 
@@ -165,7 +173,8 @@ void LaneSimulation::record_event(RankState& rank, Cursor& cursor, Clock& clock,
   rank.saved[event(at)] = index;
 }
 
-void LaneSimulation::check_hazard(int r, const Position& at, const Clock& clock, std::size_t other_component) {
+void LaneSimulation::check_hazard(int r, const Position& at, const Clock& clock,
+                                  std::size_t other_component) {
   const RankState& rank = ranks_[static_cast<std::size_t>(r)];
   const std::int32_t earlier = rank.conflict[static_cast<std::size_t>(at.step)];
   if (earlier < 0) return;
@@ -208,7 +217,8 @@ void LaneSimulation::write_output(int r, const Step& step, std::int32_t message)
   const std::size_t here = cell(step.block, at.chunk);
   std::int32_t value = message;
   if (step.kind != StepKind::receive) {
-    const bool from_output = run_.in_place || (step.kind == StepKind::receive_reduce && step.from == Side::output);
+    const bool from_output =
+        run_.in_place || (step.kind == StepKind::receive_reduce && step.from == Side::output);
     const std::int32_t local = (from_output ? rank.output : rank.input)[here];
     if (local == ExpressionTable::kUndefined) {
       fail(PlanFault::undefined_read, r, at, "the output block has not been written");
@@ -226,7 +236,8 @@ void LaneSimulation::write_output(int r, const Step& step, std::int32_t message)
              fmt::format("{} and {} share inputs", expressions_.text(local), expressions_.text(message)));
         return;
       }
-      value = step.received_first ? expressions_.combine(message, local) : expressions_.combine(local, message);
+      value =
+          step.received_first ? expressions_.combine(message, local) : expressions_.combine(local, message);
     }
   }
   if (step.finish) {
@@ -319,7 +330,7 @@ PlanCheck LaneSimulation::run() {
       moved = cursor % 2 == 0 ? fire_send(r) : fire_receive(r);
       if (!result_.ok()) return result_;
       if (!moved) break;
-      wake(cursor ^ 1);  // `after` may have been met
+      wake(cursor ^ 1);                                           // `after` may have been met
       if (peer >= 0) wake(2 * peer + (cursor % 2 == 0 ? 1 : 0));  // a message, or room
     }
     if (moved) wake(cursor);

@@ -1,8 +1,8 @@
-// Symbolic execution of one lane of a plan: buffers hold expressions over the ranks' inputs instead of numbers.
+// Symbolic execution of one lane of a plan: buffers hold expressions over the ranks' inputs, not numbers.
 //
-// Expressions are interned, so that equal numbers mean equal trees. A LaneSimulation is one run: one chunk count,
-// one placement, one schedule; it stops at the first fault. It expects a plan that has passed the static rules
-// of check_plan. Not for concurrent use; no failure besides PlanFault.
+// Expressions are interned, so that equal numbers mean equal trees. A LaneSimulation is one run: one chunk
+// count, one placement, one schedule; it stops at the first fault. It expects a plan that has passed the
+// static rules of check_plan. Not for concurrent use; no failure besides PlanFault.
 #pragma once
 
 #include <cstdint>
@@ -54,7 +54,7 @@ struct SimulationCase {
   int window = 4;
   bool in_place = true;
   ScheduleKind schedule = ScheduleKind::round_robin;
-  std::uint64_t seed = 0;        ///< of ScheduleKind::random
+  std::uint64_t seed = 0;  ///< of ScheduleKind::random
   bool check_hazards = true;
 };
 
@@ -86,9 +86,10 @@ class LaneSimulation {
     const std::vector<Step>& steps;
     CursorSteps own;
     Cursor sender, receiver;
-    std::vector<std::int32_t> channel;   ///< per step
-    std::vector<std::int32_t> conflict;  ///< per step: latest earlier step of the other cursor on the same memory, or -1
-    std::vector<int> followers;          ///< per step: how many name it in `after`
+    std::vector<std::int32_t> channel;  ///< per step
+    /// Per step: latest earlier step of the other cursor on the same memory, or -1.
+    std::vector<std::int32_t> conflict;
+    std::vector<int> followers;  ///< per step: how many name it in `after`
     std::vector<std::int32_t> input, output;
     Clock sender_clock, receiver_clock;
     std::vector<std::uint32_t> ordinal;  ///< per step and chunk: number of its event on its cursor, 0 before
@@ -123,8 +124,8 @@ class LaneSimulation {
   std::vector<Channel> channels_;
   std::vector<SavedClock> saved_;
   std::vector<std::int32_t> free_saved_;
-  std::deque<int> candidates_;    ///< cursors that have not been tried since something may have enabled them
-  std::vector<bool> is_listed_;   ///< per cursor: is among the candidates
+  std::deque<int> candidates_;   ///< cursors that have not been tried since something may have enabled them
+  std::vector<bool> is_listed_;  ///< per cursor: is among the candidates
   PlanCheck result_;
 };
 

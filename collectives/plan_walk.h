@@ -22,7 +22,8 @@ class Partition {
  public:
   Partition() = default;
   Partition(std::size_t elements, int parts) noexcept
-      : base_(elements / static_cast<std::size_t>(parts)), longer_(elements % static_cast<std::size_t>(parts)) {}
+      : base_(elements / static_cast<std::size_t>(parts)),
+        longer_(elements % static_cast<std::size_t>(parts)) {}
 
   std::size_t offset(int part) const noexcept {
     const auto p = static_cast<std::size_t>(part);
@@ -44,7 +45,8 @@ class ChunkGrid {
  public:
   ChunkGrid() = default;
   /// `offset` is the lane's first element in the user's buffer; chunk_elements and window are at least 1.
-  ChunkGrid(std::size_t offset, std::size_t elements, int blocks, std::size_t chunk_elements, int window) noexcept
+  ChunkGrid(std::size_t offset, std::size_t elements, int blocks, std::size_t chunk_elements,
+            int window) noexcept
       : blocks_(elements, blocks),
         offset_(offset),
         chunk_elements_(chunk_elements),
@@ -82,8 +84,8 @@ class ChunkGrid {
 /// A chunk of a step, ordered as cursors visit them.
 struct Position {
   std::size_t window = 0;
-  std::int32_t step = 0;   ///< index in the whole list of steps
-  std::size_t chunk = 0;   ///< within the step's block
+  std::int32_t step = 0;  ///< index in the whole list of steps
+  std::size_t chunk = 0;  ///< within the step's block
 
   auto operator<=>(const Position&) const = default;
 };

@@ -1,10 +1,12 @@
-// Algorithm: a named function from a group of ranks to a Plan. One file per algorithm, one row in algorithms.def.
+// Algorithm: a named function from a group of ranks to a Plan. One file per algorithm, one row in
+// algorithms.def.
 //
 //   const Algorithm* ring = find_algorithm(Operation::all_reduce, "ring");
 //   Plan plan = ring->build({.ranks = 8, .lanes = 2});
 //
-// Building allocates and belongs to set-up, or to the first use of a size class; plans are then kept and reused. All
-// functions are pure and safe from any thread. A PlanRequest must be valid (valid_request); building does not fail.
+// Building allocates and belongs to set-up, or to the first use of a size class; plans are then kept and
+// reused. All functions are pure and safe from any thread. A PlanRequest must pass valid_request; building
+// then does not fail.
 #pragma once
 
 #include <span>
@@ -43,8 +45,8 @@ std::span<const Algorithm> algorithms() noexcept;
 /// nullptr if there is none of that name.
 const Algorithm* find_algorithm(Operation operation, std::string_view name) noexcept;
 
-/// A ring through all ranks for one lane: ranks sorted by node, so that each node is entered and left once. Odd
-/// lanes run backwards and so use the other direction of every link.
+/// A ring through all ranks for one lane: ranks sorted by node, so that each node is entered and left once.
+/// Odd lanes run backwards and so use the other direction of every link.
 class RingOrder {
  public:
   RingOrder(const PlanRequest& request, int lane);

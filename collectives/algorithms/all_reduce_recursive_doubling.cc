@@ -1,10 +1,10 @@
-// Recursive doubling. With p the largest power of two not above n, the first 2(n-p) ranks pair up: the odd one gives
-// its input to the even one and gets the result back at the end. The p ranks left exchange whole vectors
-// with the partner whose number differs in bit 0, 1, 2, ...
+// Recursive doubling. With p the largest power of two not above n, the first 2(n-p) ranks pair up: the odd
+// one gives its input to the even one and gets the result back at the end. The p ranks left exchange whole
+// vectors with the partner whose number differs in bit 0, 1, 2, ...
 //
-// Order of reduction: both partners combine lower half first, so all ranks evaluate one tree.
-// Holds: a rank overwrites in each round the vector that it sends in that round, and its partner's message says
-// nothing about whether that send is out; hence `after` on the receiving side.
+// Order of reduction: both partners combine the lower half first, so all ranks evaluate one tree.
+// Holds: a rank overwrites in each round the vector that it sends in that round, and its partner's message
+// says nothing about whether that send is out; hence `after` on the receiving side.
 #include <bit>
 
 #include "collectives/algorithms/algorithm.h"
@@ -17,7 +17,8 @@ namespace {
 class Folding {
  public:
   explicit Folding(int ranks)
-      : exchanging_(static_cast<int>(std::bit_floor(static_cast<unsigned>(ranks)))), pairs_(ranks - exchanging_) {}
+      : exchanging_(static_cast<int>(std::bit_floor(static_cast<unsigned>(ranks)))),
+        pairs_(ranks - exchanging_) {}
   int exchanging() const { return exchanging_; }
   bool is_paired(int rank) const { return rank < 2 * pairs_; }
   int number_of(int rank) const { return is_paired(rank) ? rank / 2 : rank - pairs_; }

@@ -1,5 +1,5 @@
-// Ring allreduce. In lane l with n ranks the lane has n blocks. The rank at place p of the ring first passes on
-// partial sums of blocks p, p-1, ... (reduce-scatter: n-1 steps, after which it owns finished block p+1), then passes
+// Ring allreduce. With n ranks a lane has n blocks. The rank at place p of the ring first passes on partial
+// sums of blocks p, p-1, ... (reduce-scatter: n-1 steps, after which it owns finished block p+1), then passes
 // on finished blocks p+1, p, ... (all-gather: n-1 steps).
 //
 // Order of reduction: block b starts at place b and grows as x[b+k] op (... op x[b]) along the ring; one rank
@@ -21,7 +21,8 @@ static void build_rank(const RingOrder& ring, int rank, std::vector<Step>& steps
   steps.reserve(static_cast<std::size_t>(4 * (n - 1)));
   int written_by = -1;  // step that wrote the block which the next send passes on
   const auto send = [&](int block, Side from) {
-    steps.push_back({.kind = StepKind::send, .from = from, .block = block, .peer = next, .after = written_by});
+    steps.push_back(
+        {.kind = StepKind::send, .from = from, .block = block, .peer = next, .after = written_by});
     written_by = static_cast<int>(steps.size());
   };
   for (int k = 0; k < n - 1; ++k) {

@@ -1,5 +1,6 @@
-// Broadcast down a binomial tree. A rank's number counts from the root; its parent is the number without its lowest set
-// bit, and its children are reached by setting one bit below that. Children with the largest subtree come first.
+// Broadcast down a binomial tree. A rank's number counts from the root; its parent is the number without its
+// lowest set bit, and its children are reached by setting one bit below that. Children with the largest
+// subtree come first.
 #include <bit>
 
 #include "collectives/algorithms/algorithm.h"

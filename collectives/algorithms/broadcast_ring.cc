@@ -1,5 +1,5 @@
-// Broadcast along a chain that starts at the root: each rank passes a chunk on as soon as it has it. The pipeline needs
-// no blocks: the chunks of the one block are its stages. Odd lanes go round the other way.
+// Broadcast along a chain that starts at the root: each rank passes a chunk on as soon as it has it. The
+// pipeline needs no blocks: the chunks of the one block are its stages. Odd lanes go round the other way.
 #include "collectives/algorithms/algorithm.h"
 
 namespace slipring::collectives {

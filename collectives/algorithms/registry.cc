@@ -21,7 +21,9 @@ constexpr Algorithm kAlgorithms[] = {
 
 }  // namespace
 
-std::span<const Algorithm> algorithms() noexcept { return kAlgorithms; }
+std::span<const Algorithm> algorithms() noexcept {
+  return kAlgorithms;
+}
 
 const Algorithm* find_algorithm(Operation operation, std::string_view name) noexcept {
   for (const Algorithm& algorithm : kAlgorithms) {
@@ -32,20 +34,23 @@ const Algorithm* find_algorithm(Operation operation, std::string_view name) noex
 
 Status valid_request(const PlanRequest& request) {
   if (request.ranks < 1) {
-    return base::error(StatusCode::invalid_argument, "plan request: ranks {}, at least 1 is needed", request.ranks);
-  }
-  if (request.root < 0 || request.root >= request.ranks) {
-    return base::error(StatusCode::invalid_argument, "plan request: root {} is not one of {} ranks", request.root,
+    return base::error(StatusCode::invalid_argument, "plan request: ranks {}, at least 1 is needed",
                        request.ranks);
   }
+  if (request.root < 0 || request.root >= request.ranks) {
+    return base::error(StatusCode::invalid_argument, "plan request: root {} is not one of {} ranks",
+                       request.root, request.ranks);
+  }
   if (request.lanes < 1) {
-    return base::error(StatusCode::invalid_argument, "plan request: lanes {}, at least 1 is needed", request.lanes);
+    return base::error(StatusCode::invalid_argument, "plan request: lanes {}, at least 1 is needed",
+                       request.lanes);
   }
   if (request.only_rank >= request.ranks) {
     return base::error(StatusCode::invalid_argument, "plan request: only_rank {} is not one of {} ranks",
                        request.only_rank, request.ranks);
   }
-  if (!request.node_of_rank.empty() && request.node_of_rank.size() != static_cast<std::size_t>(request.ranks)) {
+  if (!request.node_of_rank.empty() &&
+      request.node_of_rank.size() != static_cast<std::size_t>(request.ranks)) {
     return base::error(StatusCode::invalid_argument, "plan request: nodes given for {} of {} ranks",
                        request.node_of_rank.size(), request.ranks);
   }
@@ -57,7 +62,8 @@ RingOrder::RingOrder(const PlanRequest& request, int lane)
   std::iota(rank_at_.begin(), rank_at_.end(), 0);
   if (!request.node_of_rank.empty()) {
     std::stable_sort(rank_at_.begin(), rank_at_.end(), [&](int a, int b) {
-      return request.node_of_rank[static_cast<std::size_t>(a)] < request.node_of_rank[static_cast<std::size_t>(b)];
+      return request.node_of_rank[static_cast<std::size_t>(a)] <
+             request.node_of_rank[static_cast<std::size_t>(b)];
     });
   }
   if (lane % 2 == 1) std::reverse(rank_at_.begin(), rank_at_.end());

@@ -19,8 +19,12 @@ void* operator new(std::size_t bytes) {
   if (memory == nullptr) throw std::bad_alloc();
   return memory;
 }
-void operator delete(void* memory) noexcept { std::free(memory); }
-void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
+void operator delete(void* memory) noexcept {
+  std::free(memory);
+}
+void operator delete(void* memory, std::size_t) noexcept {
+  std::free(memory);
+}
 
 namespace slipring::collectives {
 namespace {
@@ -43,7 +47,8 @@ TEST(ExecutorAllocations, AnOperationAllocatesNothing) {
     std::size_t moved = 0;
     for (const std::size_t count : {1000, 7, 0, 999}) {
       for (std::size_t r = 0; r < 3; ++r) {
-        const CollectiveCall call{.in = data[r].data(), .out = data[r].data(), .count = count, .dtype = DType::i32};
+        const CollectiveCall call{
+            .in = data[r].data(), .out = data[r].data(), .count = count, .dtype = DType::i32};
         if (!executors[r]->start(call).is_ok()) std::abort();
       }
       while (!(executors[0]->done() && executors[1]->done() && executors[2]->done())) {

@@ -1,7 +1,9 @@
-// Channels in ordinary memory for tests of plans: as deep as asked, refusing at random if asked, failing on demand.
+// Channels in ordinary memory for tests of plans: as deep as asked, refusing at random if asked, failing on
+// demand.
 //
-// A FakeNetwork owns all channels of a group and outlives its providers. Endpoints may sit in different threads.
-// A refusal is would_block although there is room or a message: it reaches the interleavings that luck does not.
+// A FakeNetwork owns all channels of a group and outlives its providers. Endpoints may sit in different
+// threads. A refusal is would_block although there is room or a message: it reaches the interleavings that
+// luck does not.
 #pragma once
 
 #include <cstddef>
@@ -65,7 +67,9 @@ class FakeChannel final : public transports::ChannelProducer, public transports:
     for (std::byte& byte : slots_[released_ % slots_.size()].data) byte = std::byte{0xa5};
     ++released_;
   }
-  Status peek(std::span<const std::byte>& message, const base::Deadline&) override { return try_peek(message); }
+  Status peek(std::span<const std::byte>& message, const base::Deadline&) override {
+    return try_peek(message);
+  }
   void close() noexcept override {}
   std::string_view transport() const noexcept override { return "fake"; }
   int peer() const noexcept override { return to_; }

@@ -44,8 +44,8 @@ TEST_P(EveryAlgorithm, IsProvenForSeveralLanesOnSeveralNodes) {
 TEST_P(EveryAlgorithm, IsProvenForOtherWindows) {
   for (const int window : {1, 2, 3, 8}) {
     for (const int ranks : {2, 3, 5, 8}) {
-      const PlanCheck check =
-          check_plan(GetParam().build({.ranks = ranks}), {.window = window, .chunks_per_block = {1, 2, 5, 9}});
+      const PlanCheck check = check_plan(GetParam().build({.ranks = ranks}),
+                                         {.window = window, .chunks_per_block = {1, 2, 5, 9}});
       ASSERT_TRUE(check.ok()) << check.text;
     }
   }

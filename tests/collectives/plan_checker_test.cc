@@ -16,8 +16,12 @@ namespace {
 Plan build(Operation operation, std::string_view name, int ranks, int root = 0) {
   return find_algorithm(operation, name)->build({.ranks = ranks, .root = root});
 }
-Plan ring(int ranks = 4) { return build(Operation::all_reduce, "ring", ranks); }
-Plan doubling(int ranks = 4) { return build(Operation::all_reduce, "recursive_doubling", ranks); }
+Plan ring(int ranks = 4) {
+  return build(Operation::all_reduce, "ring", ranks);
+}
+Plan doubling(int ranks = 4) {
+  return build(Operation::all_reduce, "recursive_doubling", ranks);
+}
 
 void expect_fault(const Plan& plan, PlanFault fault, std::string_view text = "") {
   const PlanCheck check = check_plan(plan);
@@ -51,8 +55,9 @@ TEST(PlanChecker, DroppedSendOrReceiveIsUnmatched) {
   for (const std::size_t last : {10u, 11u}) {
     Plan plan = ring();
     drop(plan.steps(2, 0), last);
-    expect_fault(plan, PlanFault::unmatched, last == 10 ? "rank 2 sends 5 blocks to rank 3, which receives 6"
-                                                        : "rank 1 sends 6 blocks to rank 2, which receives 5");
+    expect_fault(plan, PlanFault::unmatched,
+                 last == 10 ? "rank 2 sends 5 blocks to rank 3, which receives 6"
+                            : "rank 1 sends 6 blocks to rank 2, which receives 5");
   }
 }
 
@@ -176,11 +181,11 @@ TEST(PlanChecker, AfterAnOlderStepThanTheLastWriterIsAHazard) {
 TEST(PlanChecker, RanksThatAllReceiveFirstDeadlock) {
   Plan plan(Operation::all_reduce, "receive_first", 2, 0, 1, 1);
   for (int rank = 0; rank < 2; ++rank) {
-    plan.steps(rank, 0) = {
-        {.kind = StepKind::receive_reduce, .finish = true, .peer = 1 - rank},
-        {.kind = StepKind::send, .from = Side::output, .peer = 1 - rank, .after = 0}};
+    plan.steps(rank, 0) = {{.kind = StepKind::receive_reduce, .finish = true, .peer = 1 - rank},
+                           {.kind = StepKind::send, .from = Side::output, .peer = 1 - rank, .after = 0}};
   }
-  expect_fault(plan, PlanFault::deadlock, "rank 1 cannot do step 0 (receive_reduce block 0 from rank 0) chunk 0");
+  expect_fault(plan, PlanFault::deadlock,
+               "rank 1 cannot do step 0 (receive_reduce block 0 from rank 0) chunk 0");
 }
 
 /// Each rank's first receive is held until its second send is out, and that needs room which only the other's
@@ -224,7 +229,11 @@ TEST(PlanChecker, CountingAnInputTwiceIsNamed) {
     std::vector<Step>& steps = plan.steps(rank, 0);
     steps[1].finish = false;
     steps.push_back({.kind = StepKind::send, .from = Side::output, .peer = 1 - rank, .after = 1});
-    steps.push_back({.kind = StepKind::receive_reduce, .from = Side::output, .finish = true, .peer = 1 - rank, .after = 2});
+    steps.push_back({.kind = StepKind::receive_reduce,
+                     .from = Side::output,
+                     .finish = true,
+                     .peer = 1 - rank,
+                     .after = 2});
   }
   expect_fault(plan, PlanFault::counted_twice, "share inputs");
 }
@@ -286,9 +295,10 @@ TEST_P(EveryMutation, DroppingAnyStepIsFound) {
 
 /// A second send that follows the same step is held by the first one: only there is `after` redundant.
 bool is_held_by_an_earlier_send(const std::vector<Step>& steps, std::size_t index) {
-  return std::any_of(steps.begin(), steps.begin() + static_cast<std::ptrdiff_t>(index), [&](const Step& earlier) {
-    return earlier.kind == steps[index].kind && earlier.after == steps[index].after;
-  });
+  return std::any_of(steps.begin(), steps.begin() + static_cast<std::ptrdiff_t>(index),
+                     [&](const Step& earlier) {
+                       return earlier.kind == steps[index].kind && earlier.after == steps[index].after;
+                     });
 }
 
 TEST_P(EveryMutation, ForgettingAnyDependencyIsAHazard) {
@@ -300,9 +310,11 @@ TEST_P(EveryMutation, ForgettingAnyDependencyIsAHazard) {
         Plan plan = good;
         plan.steps(rank, 0)[i].after = -1;
         const PlanCheck check = check_plan(plan);
-        const bool hazard = check.fault == PlanFault::read_too_early || check.fault == PlanFault::write_too_early;
-        EXPECT_NE(hazard, is_held_by_an_earlier_send(good.steps(rank, 0), i)) << "ranks " << ranks << " rank " << rank << " step " << i << ": "
-                            << plan_fault_name(check.fault) << " " << check.text;
+        const bool hazard =
+            check.fault == PlanFault::read_too_early || check.fault == PlanFault::write_too_early;
+        EXPECT_NE(hazard, is_held_by_an_earlier_send(good.steps(rank, 0), i))
+            << "ranks " << ranks << " rank " << rank << " step " << i << ": " << plan_fault_name(check.fault)
+            << " " << check.text;
       }
     }
   }
@@ -318,14 +330,18 @@ TEST_P(EveryMutation, ChangingAnyFieldIsFound) {
           change(plan.steps(rank, 0)[i]);
           return check_plan(plan).fault;
         };
-        SCOPED_TRACE("ranks " + std::to_string(ranks) + " rank " + std::to_string(rank) + " step " + std::to_string(i));
-        EXPECT_NE(changed([&](Step& step) { step.block = (step.block + 1) % (good.blocks() + 1); }), PlanFault::none);
+        SCOPED_TRACE("ranks " + std::to_string(ranks) + " rank " + std::to_string(rank) + " step " +
+                     std::to_string(i));
+        EXPECT_NE(changed([&](Step& step) { step.block = (step.block + 1) % (good.blocks() + 1); }),
+                  PlanFault::none);
         EXPECT_NE(changed([&](Step& step) { step.peer = (step.peer + 1) % ranks; }), PlanFault::none);
         EXPECT_NE(changed([](Step& step) { step.finish = !step.finish; }), PlanFault::none);
         const StepKind kind = good.steps(rank, 0)[i].kind;
-        for (const StepKind other : {StepKind::send, StepKind::receive, StepKind::receive_reduce, StepKind::copy}) {
+        for (const StepKind other :
+             {StepKind::send, StepKind::receive, StepKind::receive_reduce, StepKind::copy}) {
           if (other == kind) continue;
-          EXPECT_NE(changed([&](Step& step) { step.kind = other; }), PlanFault::none) << step_kind_name(other);
+          EXPECT_NE(changed([&](Step& step) { step.kind = other; }), PlanFault::none)
+              << step_kind_name(other);
         }
       }
     }
@@ -342,10 +358,11 @@ TEST(PlanSimulation, EveryScheduleEndsWithTheSameExpressions) {
   for (const Plan& plan : {ring(5), doubling(6)}) {
     ExpressionTable expressions(plan.ranks());
     std::set<std::int32_t> results;
-    for (const ScheduleKind kind : {ScheduleKind::round_robin, ScheduleKind::greedy_forward, ScheduleKind::greedy_backward,
-                                    ScheduleKind::random}) {
+    for (const ScheduleKind kind : {ScheduleKind::round_robin, ScheduleKind::greedy_forward,
+                                    ScheduleKind::greedy_backward, ScheduleKind::random}) {
       for (std::uint64_t seed = 0; seed < 20; ++seed) {
-        LaneSimulation run(plan, 0, {.lane_chunks = 30, .window = 2, .schedule = kind, .seed = seed}, expressions);
+        LaneSimulation run(plan, 0, {.lane_chunks = 30, .window = 2, .schedule = kind, .seed = seed},
+                           expressions);
         const PlanCheck check = run.run();
         ASSERT_TRUE(check.ok()) << check.text;
         for (int rank = 0; rank < plan.ranks(); ++rank) results.insert(run.output(rank, 0, 0));

@@ -31,9 +31,11 @@ TEST(PlanText, DrawsARingOfTwo) {
 }
 
 TEST(PlanText, NamesTheRootAndTheLanes) {
-  const std::string text = draw_plan(build(Operation::broadcast, "ring", {.ranks = 2, .root = 1, .lanes = 2}));
+  const std::string text =
+      draw_plan(build(Operation::broadcast, "ring", {.ranks = 2, .root = 1, .lanes = 2}));
   EXPECT_NE(text.find("broadcast ring: ranks 2, lanes 2, blocks 1 per lane, root 1\n"), std::string::npos);
-  EXPECT_NE(text.find("rank 1 lane 1\n     0  b0                        output = input\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("rank 1 lane 1\n     0  b0                        output = input\n"), std::string::npos)
+      << text;
 }
 
 TEST(PlanText, ShowsWhichOperandComesFirst) {
@@ -59,12 +61,15 @@ TEST(PlanCost, RingAgreesWithItsFormula) {
 TEST(PlanCost, TreesAndDoublingTakeALogarithmOfSteps) {
   for (const int ranks : {2, 8, 64, 1024}) {
     const double rounds = std::log2(ranks);
-    EXPECT_NEAR(plan_cost(build(Operation::barrier, "dissemination", {.ranks = ranks}), 1, 4, 64, 4, kLink).time_us,
-                rounds * 2.004, 1e-6);
-    EXPECT_NEAR(plan_cost(build(Operation::broadcast, "binomial_tree", {.ranks = ranks}), 1, 4, 64, 4, kLink).time_us,
-                rounds * 2.004, 1e-6);
     EXPECT_NEAR(
-        plan_cost(build(Operation::all_reduce, "recursive_doubling", {.ranks = ranks}), 10, 4, 64, 4, kLink).time_us,
+        plan_cost(build(Operation::barrier, "dissemination", {.ranks = ranks}), 1, 4, 64, 4, kLink).time_us,
+        rounds * 2.004, 1e-6);
+    EXPECT_NEAR(
+        plan_cost(build(Operation::broadcast, "binomial_tree", {.ranks = ranks}), 1, 4, 64, 4, kLink).time_us,
+        rounds * 2.004, 1e-6);
+    EXPECT_NEAR(
+        plan_cost(build(Operation::all_reduce, "recursive_doubling", {.ranks = ranks}), 10, 4, 64, 4, kLink)
+            .time_us,
         rounds * 2.040, 1e-6);
   }
 }
@@ -78,7 +83,8 @@ TEST(PlanCost, ChainIsAPipeline) {
 TEST(PlanCost, SaysWhereRingAndDoublingCross) {
   const Plan ring = build(Operation::all_reduce, "ring", {.ranks = 16});
   const Plan doubling = build(Operation::all_reduce, "recursive_doubling", {.ranks = 16});
-  EXPECT_GT(plan_cost(ring, 16, 4, 65536, 4, kLink).time_us, plan_cost(doubling, 16, 4, 65536, 4, kLink).time_us);
+  EXPECT_GT(plan_cost(ring, 16, 4, 65536, 4, kLink).time_us,
+            plan_cost(doubling, 16, 4, 65536, 4, kLink).time_us);
   EXPECT_LT(plan_cost(ring, 1 << 20, 4, 65536, 4, kLink).time_us,
             plan_cost(doubling, 1 << 20, 4, 65536, 4, kLink).time_us);
 }
