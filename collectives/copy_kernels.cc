@@ -1,6 +1,7 @@
 // Loops of the copy kernels; the one with non-temporal stores is compiled once per instruction set.
 //
-// Budget: no system calls, allocations or locks; at most one indirect call per copy; each byte read and stored once.
+// Budget: no system calls, allocations or locks; at most one indirect call per copy; each byte read and
+// stored once.
 #include "collectives/copy_kernels.h"
 
 #include <cstdint>
@@ -8,8 +9,8 @@
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "collectives/copy_kernels.cc"
-#include "hwy/foreach_target.h"  // must come before highway.h
 #include "hwy/cache_control.h"
+#include "hwy/foreach_target.h"  // must come before highway.h
 #include "hwy/highway.h"
 
 #if HWY_ARCH_X86
@@ -37,9 +38,10 @@ inline void request_ownership(std::byte* line) {
 #endif
 }
 
-// The string move takes whole lines over without reading them first, and leaves them in the cache: 43 GB/s into
-// lines of a far core where vector stores reach 8 (memcpy_bench handed_over), and as good as any elsewhere.
-// memcpy uses it too, but up to the size of L2 only. Sanitizers cannot see its accesses and get memcpy.
+// The string move takes whole lines over without reading them first, and leaves them in the cache: 43 GB/s
+// into lines of a far core where vector stores reach 8 (memcpy_bench handed_over), and as good as any
+// elsewhere. memcpy uses it too, but up to the size of L2 only. Sanitizers cannot see its accesses and get
+// memcpy.
 #if HWY_ARCH_X86 && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 bool has_fast_string_move() {
   unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
@@ -53,7 +55,9 @@ inline bool string_move(void* dst, const void* src, std::size_t bytes) {
   return true;
 }
 #else
-inline bool string_move(void*, const void*, std::size_t) { return false; }
+inline bool string_move(void*, const void*, std::size_t) {
+  return false;
+}
 #endif
 
 }  // namespace

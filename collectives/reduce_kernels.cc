@@ -7,10 +7,13 @@
 // (and dst2) written once. One indirect call per pass.
 #include "collectives/reduce_kernels.h"
 
+#include <cstdint>
+#include <utility>
+
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "collectives/reduce_kernels.cc"
-#include "hwy/foreach_target.h"  // must come before highway.h
 #include "hwy/cache_control.h"
+#include "hwy/foreach_target.h"  // must come before highway.h
 #include "hwy/highway.h"
 
 #include "collectives/reduce_ops-inl.h"
@@ -19,11 +22,12 @@ HWY_BEFORE_NAMESPACE();
 namespace slipring::collectives {
 namespace HWY_NAMESPACE {
 
-// From here on the stores are worth aligning; below, a head costs more than split lines (reduce_kernels_bench).
+// From here on the stores are worth aligning; below, a head costs more than split lines
+// (reduce_kernels_bench).
 inline constexpr std::size_t kAlignBytes = 1024;
-// dst2 is mostly a slot that a peer read last: from kByPiecesFrom on it is copied out of dst piece by piece with
-// the stores that suit such lines, 3-4 times faster than from registers. Smaller pieces than these wait too
-// often for their last lines (memcpy_bench handed_over, sum_dst2).
+// dst2 is mostly a slot that a peer read last: from kByPiecesFrom on it is copied out of dst piece by piece
+// with the stores that suit such lines, 3-4 times faster than from registers. Smaller pieces than these wait
+// too often for their last lines (memcpy_bench handed_over, sum_dst2).
 inline constexpr std::size_t kByPiecesFrom = 4096;
 inline constexpr std::size_t kPieceBytes = 65536;
 
@@ -118,7 +122,8 @@ class Pass {
   // is not aligned from there on does not stream.
   HWY_INLINE std::size_t elements_to_alignment(std::size_t lanes) {
     const std::size_t vector_bytes = lanes * sizeof(T);
-    const std::size_t past = reinterpret_cast<std::uintptr_t>(out_.stream2 ? out_.dst2 : out_.dst) % vector_bytes;
+    const std::size_t past =
+        reinterpret_cast<std::uintptr_t>(out_.stream2 ? out_.dst2 : out_.dst) % vector_bytes;
     const std::size_t head = past == 0 || past % sizeof(T) != 0 ? 0 : vector_bytes - past;
     const auto aligned = [&](const std::byte* p) {
       return (reinterpret_cast<std::uintptr_t>(p) + head) % vector_bytes == 0;
@@ -205,7 +210,7 @@ class Pass {
 };
 
 template <class T, class Op>
-HWY_NOINLINE void run_pass(const Outputs& out, const void* const* sources, std::size_t skip, int n,
+HWY_INLINE void run_pass(const Outputs& out, const void* const* sources, std::size_t skip, int n,
                          std::size_t count, int divisor) {
   if (n == 2) {
     const PairOfSources pair{static_cast<const std::byte*>(sources[0]) + skip,
@@ -222,44 +227,62 @@ void reduce(void* dst, void* dst2, const void* const* sources, int n, std::size_
   if constexpr (std::is_same_v<Op, Avg>) {
     if (options.divisor == 1) return reduce<T, Sum>(dst, dst2, sources, n, count, options);
   }
-  const Outputs out{static_cast<std::byte*>(dst), static_cast<std::byte*>(dst2), options.nontemporal,
-                    options.nontemporal2 && dst2 != nullptr};
-  const bool by_pieces = dst2 != nullptr && !options.nontemporal && !options.nontemporal2 &&
-                         count * sizeof(T) >= kByPiecesFrom;
-  if (!by_pieces) return run_pass<T, Op>(out, sources, 0, n, count, options.divisor);
-  constexpr std::size_t kPiece = kPieceBytes / sizeof(T);
-  for (std::size_t at = 0; at < count; at += kPiece) {
-    const std::size_t offset = at * sizeof(T);
-    const std::size_t piece = count - at < kPiece ? count - at : kPiece;
-    const Outputs first{out.dst + offset, nullptr, false, false};
-    run_pass<T, Op>(first, sources, offset, n, piece, options.divisor);
-    copy_prefetched(out.dst2 + offset, first.dst, piece * sizeof(T));
+  Outputs out{static_cast<std::byte*>(dst), static_cast<std::byte*>(dst2), options.nontemporal,
+              options.nontemporal2 && dst2 != nullptr};
+  std::byte* copy = nullptr;
+  std::size_t piece = count;
+  if (dst2 != nullptr && count * sizeof(T) >= kByPiecesFrom && !out.stream && !out.stream2) {
+    copy = std::exchange(out.dst2, nullptr);
+    piece = kPieceBytes / sizeof(T);
+  }
+  // One iteration unless by pieces, so that the pass is compiled once and a tiny count pays for no call.
+  for (std::size_t at = 0;;) {
+    const std::size_t now = count - at < piece ? count - at : piece;
+    run_pass<T, Op>(out, sources, at * sizeof(T), n, now, options.divisor);
+    if (copy != nullptr) {
+      copy_prefetched(copy, out.dst, now * sizeof(T));
+      copy += now * sizeof(T);
+    }
+    at += now;
+    if (at == count) return;
+    out.dst += now * sizeof(T);
   }
 }
 
 template <class T>
 ReduceFn kernel_of(ReduceOp op) {
   switch (op) {
-    case ReduceOp::sum: return &reduce<T, Sum>;
-    case ReduceOp::prod: return &reduce<T, Prod>;
-    case ReduceOp::min: return &reduce<T, Min>;
-    case ReduceOp::max: return &reduce<T, Max>;
-    case ReduceOp::avg: return &reduce<T, Avg>;
+    case ReduceOp::sum:
+      return &reduce<T, Sum>;
+    case ReduceOp::prod:
+      return &reduce<T, Prod>;
+    case ReduceOp::min:
+      return &reduce<T, Min>;
+    case ReduceOp::max:
+      return &reduce<T, Max>;
+    case ReduceOp::avg:
+      return &reduce<T, Avg>;
   }
   return nullptr;
 }
 
 ReduceFn kernel_for(DType dtype, ReduceOp op) {
   switch (dtype) {
-    case DType::f32: return kernel_of<float>(op);
-    case DType::f64: return kernel_of<double>(op);
-    case DType::i32: return kernel_of<std::int32_t>(op);
-    case DType::i64: return kernel_of<std::int64_t>(op);
+    case DType::f32:
+      return kernel_of<float>(op);
+    case DType::f64:
+      return kernel_of<double>(op);
+    case DType::i32:
+      return kernel_of<std::int32_t>(op);
+    case DType::i64:
+      return kernel_of<std::int64_t>(op);
   }
   return nullptr;
 }
 
-const char* target_name() { return hwy::TargetName(HWY_TARGET); }
+const char* target_name() {
+  return hwy::TargetName(HWY_TARGET);
+}
 
 }  // namespace HWY_NAMESPACE
 }  // namespace slipring::collectives
@@ -271,9 +294,13 @@ namespace slipring::collectives {
 HWY_EXPORT(kernel_for);
 HWY_EXPORT(target_name);
 
-ReduceFn reduce_kernel(DType dtype, ReduceOp op) noexcept { return HWY_DYNAMIC_DISPATCH(kernel_for)(dtype, op); }
+ReduceFn reduce_kernel(DType dtype, ReduceOp op) noexcept {
+  return HWY_DYNAMIC_DISPATCH(kernel_for)(dtype, op);
+}
 
-const char* reduce_kernel_target() noexcept { return HWY_DYNAMIC_DISPATCH(target_name)(); }
+const char* reduce_kernel_target() noexcept {
+  return HWY_DYNAMIC_DISPATCH(target_name)();
+}
 
 }  // namespace slipring::collectives
 #endif

@@ -1,5 +1,6 @@
-// What a reduction does to one vector: how an element type is loaded, stored and widened (Element<T>), and how
-// two vectors combine and a result is finished (Sum, Prod, Min, Max, Avg). No loops, no pointers' arithmetic.
+// What a reduction does to one vector: how an element type is loaded, stored and widened (Element<T>), and
+// how two vectors combine and a result is finished (Sum, Prod, Min, Max, Avg). No loops, no pointers'
+// arithmetic.
 //
 // Compiled once per instruction set (Highway's foreach_target), hence the toggle instead of a guard. A new
 // element type is one Element specialisation when it is combined in a wider type, nothing otherwise; then its
@@ -84,7 +85,8 @@ struct Element {
 
 // When two NaN meet in an addition, which payload survives depends on the operand order that the compiler
 // picked for that loop, and the sign of a fresh NaN depends on the CPU. One fixed NaN keeps results identical
-// for every split and on every node; it costs two cheap instructions per stored vector (reduce_kernels_bench).
+// for every split and on every node; it costs two cheap instructions per stored vector
+// (reduce_kernels_bench).
 template <class D, class V>
 HWY_INLINE V with_canonical_nan(D d, V v) {
   using T = hn::TFromD<D>;

@@ -1,15 +1,17 @@
-// Copies as the collectives meet them: how fast a core stores into a buffer by each kind of store, and how long
-// the other core then needs to pull it.
+// Copies as the collectives meet them: how fast a core stores into a buffer by each kind of store, and how
+// long the other core then needs to pull it.
 //
 //   memcpy_bench local                  one core, source and destination of its own
-//   memcpy_bench handed_over [seconds]  two pinned threads pass one buffer back and forth: the writer stores to
-//                                       lines that the reader read last, the reader pulls what was just stored
+//   memcpy_bench handed_over [seconds]  two pinned threads pass one buffer back and forth: the writer stores
+//   to
+//                                       lines that the reader read last, the reader pulls what was just
+//                                       stored
 //
-// The host may move virtual CPUs, and with them the time of a cache line, from one moment to the next: onto two
-// threads of one core (regime "sibling": they share L1 and L2, so nothing has to move), two cores of one L3, or
-// further apart. So each sample stands between two probes (a ping-pong on one line, a pull of 16 KiB), counts
-// only when both fall into the same regime, and is compared only with samples of that regime. Kinds of store are
-// interleaved.
+// The host may move virtual CPUs, and with them the time of a cache line, from one moment to the next: onto
+// two threads of one core (regime "sibling": they share L1 and L2, so nothing has to move), two cores of one
+// L3, or further apart. So each sample stands between two probes (a ping-pong on one line, a pull of 16 KiB),
+// counts only when both fall into the same regime, and is compared only with samples of that regime. Kinds of
+// store are interleaved.
 #include <fmt/format.h>
 #include <pthread.h>
 #include <sched.h>
@@ -53,7 +55,8 @@ std::uint64_t ticks() {
 double ns_per_tick() {
   const auto clock_begin = Clock::now();
   const std::uint64_t ticks_begin = ticks();
-  while (Clock::now() - clock_begin < std::chrono::milliseconds(50)) {}
+  while (Clock::now() - clock_begin < std::chrono::milliseconds(50)) {
+  }
   const std::chrono::duration<double, std::nano> passed = Clock::now() - clock_begin;
   return passed.count() / static_cast<double>(ticks() - ticks_begin);
 }
@@ -70,10 +73,18 @@ void pin_to_cpu(int cpu) {
 
 // ------------------------------------------------------------------------------------------ kinds of store
 
-void store_memcpy(void* dst, const void* src, std::size_t bytes) { std::memcpy(dst, src, bytes); }
-void store_plain(void* dst, const void* src, std::size_t bytes) { copy_plain(dst, src, bytes); }
-void store_prefetched(void* dst, const void* src, std::size_t bytes) { copy_prefetched(dst, src, bytes); }
-void store_nontemporal(void* dst, const void* src, std::size_t bytes) { copy_nontemporal(dst, src, bytes); }
+void store_memcpy(void* dst, const void* src, std::size_t bytes) {
+  std::memcpy(dst, src, bytes);
+}
+void store_plain(void* dst, const void* src, std::size_t bytes) {
+  copy_plain(dst, src, bytes);
+}
+void store_prefetched(void* dst, const void* src, std::size_t bytes) {
+  copy_prefetched(dst, src, bytes);
+}
+void store_nontemporal(void* dst, const void* src, std::size_t bytes) {
+  copy_nontemporal(dst, src, bytes);
+}
 
 // Ownership asked for kLines ahead; 0 asks for none.
 template <std::size_t kLines>
@@ -87,7 +98,8 @@ void store_ahead(void* dst, const void* src, std::size_t bytes) {
   }
   for (std::size_t done = 0; done + 64 <= bytes; done += 64) {
 #if defined(__x86_64__)
-    if (kLines != 0 && done + kLines * 64 < bytes) asm volatile("prefetchw %0" : : "m"(to[done + kLines * 64]));
+    if (kLines != 0 && done + kLines * 64 < bytes)
+      asm volatile("prefetchw %0" : : "m"(to[done + kLines * 64]));
 #endif
     std::memcpy(to + done, from + done, 64);
   }
@@ -162,15 +174,18 @@ Buffer touched_buffer(std::size_t bytes) {
 }
 
 double median(std::vector<double>& values) {
-  std::nth_element(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2), values.end());
+  std::nth_element(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2),
+                   values.end());
   return values[values.size() / 2];
 }
 
 // --------------------------------------------------------------------------------------------------- local
 
 void run_local(double tick_ns) {
-  std::vector<Kind> kinds = {{"memcpy", store_memcpy},         {"copy_plain", store_plain},
-                             {"copy_prefetched", store_prefetched}, {"copy_nontemporal", store_nontemporal}};
+  std::vector<Kind> kinds = {{"memcpy", store_memcpy},
+                             {"copy_plain", store_plain},
+                             {"copy_prefetched", store_prefetched},
+                             {"copy_nontemporal", store_nontemporal}};
   for (const Kind& kind : x86_loops()) kinds.push_back(kind);
   fmt::print("{:>10} {:<18} {:>10} {:>8}\n", "bytes", "stores", "ns", "GB/s");
   for (std::size_t bytes = 64; bytes <= (std::size_t{8} << 20); bytes *= 4) {
@@ -183,7 +198,8 @@ void run_local(double tick_ns) {
         kind.copy(dst.get(), src.get(), bytes);
         const std::uint64_t begin = ticks();
         for (std::size_t call = 0; call < calls; ++call) kind.copy(dst.get(), src.get(), bytes);
-        samples[kind.name].push_back(static_cast<double>(ticks() - begin) * tick_ns / static_cast<double>(calls));
+        samples[kind.name].push_back(static_cast<double>(ticks() - begin) * tick_ns /
+                                     static_cast<double>(calls));
       }
     }
     for (const Kind& kind : kinds) {
@@ -199,10 +215,12 @@ enum class Command : std::uint64_t { answer = 0, read = 1, quit = 2 };
 
 /// The writer posts (sequence, command); the reader carries it out and answers with the sequence.
 struct Exchange {
-  alignas(128) std::atomic<std::uint64_t> posted{0};    // written by the writer; pairs with the reader's acquire
-  alignas(128) std::atomic<std::uint64_t> answered{0};  // written by the reader; pairs with the writer's acquire
-  std::uint64_t read_ticks = 0;                         // published by `answered`
-  alignas(128) std::byte* buffer = nullptr;             // published by `posted`
+  alignas(128) std::atomic<std::uint64_t> posted{
+      0};  // written by the writer; pairs with the reader's acquire
+  alignas(128) std::atomic<std::uint64_t> answered{
+      0};                                    // written by the reader; pairs with the writer's acquire
+  std::uint64_t read_ticks = 0;              // published by `answered`
+  alignas(128) std::byte* buffer = nullptr;  // published by `posted`
   std::size_t bytes = 0;
 };
 
@@ -211,7 +229,8 @@ void run_reader(Exchange& exchange, std::size_t max_bytes) {
   const Buffer sink = touched_buffer(max_bytes);
   for (std::uint64_t sequence = 1;; ++sequence) {
     std::uint64_t posted = 0;
-    while ((posted = exchange.posted.load(std::memory_order_acquire)) >> 2 != sequence) {}
+    while ((posted = exchange.posted.load(std::memory_order_acquire)) >> 2 != sequence) {
+    }
     const auto command = static_cast<Command>(posted & 3);
     if (command == Command::read) {
       const std::uint64_t begin = ticks();
@@ -226,7 +245,7 @@ void run_reader(Exchange& exchange, std::size_t max_bytes) {
 struct HandOver {
   double store_ns;  // until the last store is issued; the store buffer may still be draining
   double pull_ns;   // the reader's copy out
-  double trip_ns;   // from the first store to the reader's answer: both, the draining, and two line hand-overs
+  double trip_ns;  // from the first store to the reader's answer: both, the draining, and two line hand-overs
 };
 
 class Writer {
@@ -236,7 +255,8 @@ class Writer {
   void call(Command command) {
     ++sequence_;
     exchange_.posted.store(sequence_ << 2 | static_cast<std::uint64_t>(command), std::memory_order_release);
-    while (exchange_.answered.load(std::memory_order_acquire) != sequence_) {}
+    while (exchange_.answered.load(std::memory_order_acquire) != sequence_) {
+    }
   }
 
   /// One-way time of a line, from a short ping-pong.
@@ -253,7 +273,8 @@ class Writer {
     const std::uint64_t stored = ticks();
     call(Command::read);
     const std::uint64_t answered = ticks();
-    return {static_cast<double>(stored - begin) * tick_ns_, static_cast<double>(exchange_.read_ticks) * tick_ns_,
+    return {static_cast<double>(stored - begin) * tick_ns_,
+            static_cast<double>(exchange_.read_ticks) * tick_ns_,
             static_cast<double>(answered - begin) * tick_ns_};
   }
 
@@ -285,12 +306,16 @@ struct Samples {
 };
 
 void run_handed_over(double tick_ns, double seconds) {
-  std::vector<Kind> kinds = {{"memcpy", store_memcpy},         {"copy_prefetched", store_prefetched},
-                             {"copy_nontemporal", store_nontemporal}, {"ahead_16", store_ahead<16>},
-                             {"ahead_64", store_ahead<64>},      {"sum_dst2", store_sum<false>},
+  std::vector<Kind> kinds = {{"memcpy", store_memcpy},
+                             {"copy_prefetched", store_prefetched},
+                             {"copy_nontemporal", store_nontemporal},
+                             {"ahead_16", store_ahead<16>},
+                             {"ahead_64", store_ahead<64>},
+                             {"sum_dst2", store_sum<false>},
                              {"sum_nontemporal2", store_sum<true>}};
   for (const Kind& kind : x86_loops()) kinds.push_back(kind);
-  constexpr std::array<std::size_t, 11> kSizes = {128, 256, 512, 1 << 10, 2 << 10, 4 << 10, 16 << 10, 64 << 10, 128 << 10, 256 << 10, 1 << 20};
+  constexpr std::array<std::size_t, 11> kSizes = {128,      256,      512,       1 << 10,   2 << 10, 4 << 10,
+                                                  16 << 10, 64 << 10, 128 << 10, 256 << 10, 1 << 20};
   Exchange exchange;
   const Buffer shared = touched_buffer(kSizes.back());
   const Buffer source = touched_buffer(kSizes.back());
@@ -328,16 +353,16 @@ void run_handed_over(double tick_ns, double seconds) {
   writer.call(Command::quit);
   reader.join();
 
-  fmt::print("{:>8} {:<7} {:<17} {:>5} {:>7} {:>10} {:>7} {:>10} {:>7} {:>10}\n", "bytes", "regime", "stores", "n",
-             "line ns", "store ns", "GB/s", "pull ns", "GB/s", "trip ns");
+  fmt::print("{:>8} {:<7} {:<17} {:>5} {:>7} {:>10} {:>7} {:>10} {:>7} {:>10}\n", "bytes", "regime", "stores",
+             "n", "line ns", "store ns", "GB/s", "pull ns", "GB/s", "trip ns");
   for (auto& [key, samples] : table) {
     const auto& [bytes, regime, name] = key;
     const double store_ns = median(samples.store_ns);
     const double pull_ns = median(samples.pull_ns);
     const auto size = static_cast<double>(bytes);
-    fmt::print("{:>8} {:<7} {:<17} {:>5} {:>7.0f} {:>10.0f} {:>7.1f} {:>10.0f} {:>7.1f} {:>10.0f}\n", bytes, regime,
-               name, samples.line_ns.size(), median(samples.line_ns), store_ns, size / store_ns, pull_ns,
-               size / pull_ns, median(samples.trip_ns));
+    fmt::print("{:>8} {:<7} {:<17} {:>5} {:>7.0f} {:>10.0f} {:>7.1f} {:>10.0f} {:>7.1f} {:>10.0f}\n", bytes,
+               regime, name, samples.line_ns.size(), median(samples.line_ns), store_ns, size / store_ns,
+               pull_ns, size / pull_ns, median(samples.trip_ns));
   }
   fmt::print("samples discarded because the regime changed {}\n", discarded);
 }

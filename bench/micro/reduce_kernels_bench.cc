@@ -1,5 +1,5 @@
-// Throughput of one reduction pass by type, operator, number of sources and size, on one core with buffers of its
-// own. GB/s counts what is read and stored: (n + 1) times the bytes of one source.
+// Throughput of one reduction pass by type, operator, number of sources and size, on one core with buffers of
+// its own. GB/s counts what is read and stored: (n + 1) times the bytes of one source.
 #include <benchmark/benchmark.h>
 
 #include <cstring>
@@ -26,7 +26,8 @@ void reduce_pass(benchmark::State& state, const Case& c) {
   const std::size_t stride = (bytes + 4095) / 4096 * 4096 + 4096 + 64;
   std::vector<std::byte> memory(static_cast<std::size_t>(c.n + 2) * stride + 4096);
   std::memset(memory.data(), 0, memory.size());
-  std::byte* base = memory.data() + (64 - reinterpret_cast<std::uintptr_t>(memory.data()) % 64) % 64 + c.offset;
+  std::byte* base =
+      memory.data() + (64 - reinterpret_cast<std::uintptr_t>(memory.data()) % 64) % 64 + c.offset;
   std::vector<const void*> sources;
   for (int k = 0; k < c.n; ++k) sources.push_back(base + static_cast<std::size_t>(k) * stride);
   std::byte* dst = base + static_cast<std::size_t>(c.n) * stride;
@@ -57,7 +58,8 @@ void add_all() {
   add("", {}, by_level);
   for (const int n : {3, 4, 8}) add("", {.n = n}, {16, 4 << 10, 16 << 10, 128 << 10, 1 << 20});
   for (const std::size_t offset : {4, 16, 32}) {
-    add("/offset" + std::to_string(offset), {.offset = offset}, {256, 512, 1 << 10, 2 << 10, 4 << 10, 128 << 10});
+    add("/offset" + std::to_string(offset), {.offset = offset},
+        {256, 512, 1 << 10, 2 << 10, 4 << 10, 128 << 10});
   }
   add("/dst2", {.dst2 = true}, {4, 16 << 10, 128 << 10});
   add("/nontemporal", {.options = {.nontemporal = true}}, {16 << 10, 128 << 10, 1 << 20, 16 << 20});

@@ -30,7 +30,9 @@ class Placed {
   }
   std::byte* data() { return data_; }
   const std::byte* data() const { return data_; }
-  void fill(const void* from, std::size_t bytes) { if (bytes != 0) std::memcpy(data_, from, bytes); }
+  void fill(const void* from, std::size_t bytes) {
+    if (bytes != 0) std::memcpy(data_, from, bytes);
+  }
   void reset() { std::memset(data_ - kGuardBytes, static_cast<int>(kGuard), bytes_ + 2 * kGuardBytes); }
   bool holds(const void* expected, std::size_t bytes) const {
     return bytes == 0 || std::memcmp(data_, expected, bytes) == 0;
@@ -146,7 +148,8 @@ TYPED_TEST(ReduceKernels, BothOutputsMayBeSourcesThemselves) {
               for (int k = 0; k < n; ++k) {
                 if (k == dst || k == dst2) continue;
                 const auto& kept = values[static_cast<std::size_t>(k)];
-                ASSERT_TRUE(sources.placed[static_cast<std::size_t>(k)]->holds(kept.data(), kCount * sizeof(T)));
+                ASSERT_TRUE(
+                    sources.placed[static_cast<std::size_t>(k)]->holds(kept.data(), kCount * sizeof(T)));
               }
             }
           }
@@ -158,7 +161,8 @@ TYPED_TEST(ReduceKernels, BothOutputsMayBeSourcesThemselves) {
 
 TYPED_TEST(ReduceKernels, TwoOutputsGetTheSameBytesWithEveryKindOfStoreAtEveryAlignment) {
   using T = TypeParam;
-  constexpr std::size_t kCount = 2 * 65536 / sizeof(T) + 13;  // longer than the pieces in which dst2 is copied
+  constexpr std::size_t kCount =
+      2 * 65536 / sizeof(T) + 13;  // longer than the pieces in which dst2 is copied
   const auto values = mixed_sources<T>(3, kCount, 4);
   for (const int n : {2, 3}) {
     const std::vector<std::vector<T>> used(values.begin(), values.begin() + n);
@@ -170,7 +174,8 @@ TYPED_TEST(ReduceKernels, TwoOutputsGetTheSameBytesWithEveryKindOfStoreAtEveryAl
         Placed dst(kCount * sizeof(T), offset);
         Placed dst2(kCount * sizeof(T), (7 * offset) % kMaxOffset);
         for (const int stores : {0, 1, 2, 3}) {
-          for (const std::size_t count : {kCount, 65536 / sizeof(T), 1024 / sizeof(T), 1024 / sizeof(T) - 1}) {
+          for (const std::size_t count :
+               {kCount, 65536 / sizeof(T), 1024 / sizeof(T), 1024 / sizeof(T) - 1}) {
             dst.reset();
             dst2.reset();
             kernel(dst.data(), dst2.data(), sources.pointers.data(), n, count,
@@ -178,7 +183,8 @@ TYPED_TEST(ReduceKernels, TwoOutputsGetTheSameBytesWithEveryKindOfStoreAtEveryAl
             for (const Placed* out : {&dst, &dst2}) {
               ASSERT_TRUE(out->holds(expected.data(), count * sizeof(T)))
                   << "count " << count << " offset " << offset << " stores " << stores;
-              ASSERT_TRUE(out->untouched_beyond(count * sizeof(T))) << "count " << count << " offset " << offset;
+              ASSERT_TRUE(out->untouched_beyond(count * sizeof(T)))
+                  << "count " << count << " offset " << offset;
             }
           }
         }
@@ -200,7 +206,8 @@ TYPED_TEST(ReduceKernels, ResultDoesNotDependOnHowTheRangeIsSplit) {
         for (int round = 0; round < 20; ++round) {
           std::vector<T> out(kCount);
           for (std::size_t at = 0; at < kCount;) {
-            const std::size_t piece = std::min<std::size_t>(1 + random() % (round < 10 ? 40 : 1500), kCount - at);
+            const std::size_t piece =
+                std::min<std::size_t>(1 + random() % (round < 10 ? 40 : 1500), kCount - at);
             std::vector<const void*> sources;
             for (const auto& v : values) sources.push_back(v.data() + at);
             kernel(out.data() + at, nullptr, sources.data(), n, piece,
@@ -224,7 +231,8 @@ TYPED_TEST(ReduceKernels, AverageDividesOnceAndOtherOperatorsIgnoreTheDivisor) {
       const std::vector<T> expected = reference(op, values, divisor);
       for_each_target([&] {
         std::vector<T> out(kCount);
-        reduce_kernel(dtype_of<T>::value, op)(out.data(), nullptr, sources.data(), 2, kCount, {.divisor = divisor});
+        reduce_kernel(dtype_of<T>::value, op)(out.data(), nullptr, sources.data(), 2, kCount,
+                                              {.divisor = divisor});
         ASSERT_EQ(std::memcmp(out.data(), expected.data(), kCount * sizeof(T)), 0)
             << reduce_op_name(op) << " divisor " << divisor;
       });
@@ -236,7 +244,8 @@ template <class T>
 std::vector<T> run(ReduceOp op, std::vector<T> a, std::vector<T> b, int divisor = 1) {
   std::vector<T> out(a.size());
   const std::array<const void*, 2> sources = {a.data(), b.data()};
-  reduce_kernel(dtype_of<T>::value, op)(out.data(), nullptr, sources.data(), 2, out.size(), {.divisor = divisor});
+  reduce_kernel(dtype_of<T>::value, op)(out.data(), nullptr, sources.data(), 2, out.size(),
+                                        {.divisor = divisor});
   return out;
 }
 
@@ -257,8 +266,9 @@ TEST(ReduceKernelValues, MinimumAndMaximumKeepTheFirstNaNBitForBitEvenASignallin
     const double negative = std::bit_cast<double>(std::uint64_t{0xfff8000000000077});
     const double infinity = std::numeric_limits<double>::infinity();
     for (const ReduceOp op : {ReduceOp::min, ReduceOp::max}) {
-      const auto out = run<double>(op, {signalling, negative, 1.0, -infinity, signalling, 1.0, 1.0, 1.0, negative},
-                                   {negative, signalling, signalling, negative, infinity, 1.0, 1.0, 1.0, 2.0});
+      const auto out =
+          run<double>(op, {signalling, negative, 1.0, -infinity, signalling, 1.0, 1.0, 1.0, negative},
+                      {negative, signalling, signalling, negative, infinity, 1.0, 1.0, 1.0, 2.0});
       const std::array<double, 5> first = {signalling, negative, signalling, negative, signalling};
       EXPECT_EQ(std::memcmp(out.data(), first.data(), sizeof(first)), 0);
       EXPECT_EQ(std::memcmp(&out[8], &negative, sizeof(double)), 0);
@@ -281,12 +291,14 @@ TEST(ReduceKernelValues, IntegersWrapAndAveragesTruncateTowardZeroAfterTheSumWra
   for_each_target([] {
     constexpr auto kMin = std::numeric_limits<std::int32_t>::min();
     constexpr auto kMax = std::numeric_limits<std::int32_t>::max();
-    EXPECT_EQ(run<std::int32_t>(ReduceOp::sum, {kMin, kMax}, {-1, 1}), (std::vector<std::int32_t>{kMax, kMin}));
+    EXPECT_EQ(run<std::int32_t>(ReduceOp::sum, {kMin, kMax}, {-1, 1}),
+              (std::vector<std::int32_t>{kMax, kMin}));
     EXPECT_EQ(run<std::int32_t>(ReduceOp::avg, {-3, 3, kMax}, {-4, 4, 1}, 2),
               (std::vector<std::int32_t>{-3, 3, kMin / 2}));
-    EXPECT_EQ(run<std::int64_t>(ReduceOp::prod, {std::int64_t{1} << 62, 0x123456789abcdef}, {6, 0x7edcba987654321}),
-              (std::vector<std::int64_t>{std::numeric_limits<std::int64_t>::min(),
-                                         static_cast<std::int64_t>(0x123456789abcdefULL * 0x7edcba987654321ULL)}));
+    EXPECT_EQ(
+        run<std::int64_t>(ReduceOp::prod, {std::int64_t{1} << 62, 0x123456789abcdef}, {6, 0x7edcba987654321}),
+        (std::vector<std::int64_t>{std::numeric_limits<std::int64_t>::min(),
+                                   static_cast<std::int64_t>(0x123456789abcdefULL * 0x7edcba987654321ULL)}));
   });
 }
 

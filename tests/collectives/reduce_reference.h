@@ -1,5 +1,5 @@
-// What a reduction must yield, written from the contract in collectives/reduce_kernels.h and sharing no code with
-// the kernels: one element at a time, each step exact in a wider type and then rounded or wrapped once.
+// What a reduction must yield, written from the contract in collectives/reduce_kernels.h and sharing no code
+// with the kernels: one element at a time, each step exact in a wider type and then rounded or wrapped once.
 #pragma once
 
 #include <bit>
@@ -48,8 +48,10 @@ T reference_element(ReduceOp op, const std::vector<T>& column, int divisor) {
   T held = column.front();
   for (std::size_t k = 1; k < column.size(); ++k) held = reference_step(op, held, column[k]);
   if constexpr (std::is_floating_point_v<T>) {
-    if (op == ReduceOp::avg) held = static_cast<T>(static_cast<WideFloat>(held) / static_cast<WideFloat>(divisor));
-    if (op != ReduceOp::min && op != ReduceOp::max && std::isnan(held)) return std::numeric_limits<T>::quiet_NaN();
+    if (op == ReduceOp::avg)
+      held = static_cast<T>(static_cast<WideFloat>(held) / static_cast<WideFloat>(divisor));
+    if (op != ReduceOp::min && op != ReduceOp::max && std::isnan(held))
+      return std::numeric_limits<T>::quiet_NaN();
   } else if (op == ReduceOp::avg) {
     held = static_cast<T>(static_cast<WideInt>(held) / divisor);
   }
@@ -68,8 +70,8 @@ std::vector<T> reference(ReduceOp op, const std::vector<std::vector<T>>& sources
   return out;
 }
 
-/// Values that arithmetic gets wrong first: NaN with payloads and both signs, infinities, zeros of both signs,
-/// the smallest and largest of the type.
+/// Values that arithmetic gets wrong first: NaN with payloads and both signs, infinities, zeros of both
+/// signs, the smallest and largest of the type.
 template <class T>
 std::vector<T> awkward_values() {
   using Limits = std::numeric_limits<T>;
@@ -77,8 +79,20 @@ std::vector<T> awkward_values() {
     using Bits = std::conditional_t<sizeof(T) == 4, std::uint32_t, std::uint64_t>;
     const T quiet = Limits::quiet_NaN();
     const T payload = std::bit_cast<T>(static_cast<Bits>(std::bit_cast<Bits>(quiet) | 0x123));
-    return {quiet, payload, std::copysign(payload, T(-1)), Limits::infinity(), -Limits::infinity(), T(0), -T(0),
-            T(1), -T(1), Limits::denorm_min(), -Limits::denorm_min(), Limits::min(), Limits::max(), -Limits::max(),
+    return {quiet,
+            payload,
+            std::copysign(payload, T(-1)),
+            Limits::infinity(),
+            -Limits::infinity(),
+            T(0),
+            -T(0),
+            T(1),
+            -T(1),
+            Limits::denorm_min(),
+            -Limits::denorm_min(),
+            Limits::min(),
+            Limits::max(),
+            -Limits::max(),
             Limits::epsilon()};
   } else {
     return {Limits::min(), Limits::max(), T(0), T(1), T(-1), static_cast<T>(Limits::min() + 1), T(7), T(-7)};
@@ -108,7 +122,8 @@ std::vector<T> mixed_values(std::size_t count, std::uint64_t seed) {
 template <class T>
 std::vector<std::vector<T>> mixed_sources(int n, std::size_t count, std::uint64_t seed) {
   std::vector<std::vector<T>> sources;
-  for (int k = 0; k < n; ++k) sources.push_back(mixed_values<T>(count, seed * 64 + static_cast<std::uint64_t>(k)));
+  for (int k = 0; k < n; ++k)
+    sources.push_back(mixed_values<T>(count, seed * 64 + static_cast<std::uint64_t>(k)));
   return sources;
 }
 
