@@ -8,6 +8,8 @@
 //   use(message);
 //   consumer.release();                                // the room is free again; `message` is dangling
 //
+// write() and read() are the copying form, for messages of any size and buffers of the caller's own.
+//
 // Wrong: publish() without a loan, release() without a peek(), keeping a span past publish() or release(),
 // using one endpoint from two threads at once (two endpoints of one channel are for two threads).
 // loan and peek wait up to the channel's timeout and throw Error: timeout, peer_lost, aborted, or closed once
@@ -24,14 +26,6 @@
 
 namespace slipring {
 
-namespace transports {
-class ChannelProducer;
-class ChannelConsumer;
-}  // namespace transports
-namespace engine {
-class CommunicatorImpl;
-}
-
 class SLIPRING_API Producer {
  public:
   Producer() noexcept;
@@ -45,12 +39,15 @@ class SLIPRING_API Producer {
   /// As loan, but nullopt instead of waiting when there is no room.
   std::optional<std::span<std::byte>> try_loan(std::size_t bytes);
   void publish();
+  /// Copies a message of any size into the channel, in pieces; the consumer must read() the same size.
+  void write(const void* data, std::size_t bytes);
   void close() noexcept;
 
  private:
   friend class Communicator;
-  explicit Producer(std::unique_ptr<transports::ChannelProducer> impl) noexcept;
-  std::unique_ptr<transports::ChannelProducer> impl_;
+  struct Impl;
+  explicit Producer(std::unique_ptr<Impl> impl) noexcept;
+  std::unique_ptr<Impl> impl_;
 };
 
 class SLIPRING_API Consumer {
@@ -64,12 +61,15 @@ class SLIPRING_API Consumer {
   /// As peek, but nullopt instead of waiting when there is no message.
   std::optional<std::span<const std::byte>> try_peek();
   void release();
+  /// Copies out a message that the producer wrote with write(); a different size is Error(mismatch).
+  void read(void* data, std::size_t bytes);
   void close() noexcept;
 
  private:
   friend class Communicator;
-  explicit Consumer(std::unique_ptr<transports::ChannelConsumer> impl) noexcept;
-  std::unique_ptr<transports::ChannelConsumer> impl_;
+  struct Impl;
+  explicit Consumer(std::unique_ptr<Impl> impl) noexcept;
+  std::unique_ptr<Impl> impl_;
 };
 
 }  // namespace slipring

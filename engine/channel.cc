@@ -1,0 +1,109 @@
+// The public channel endpoints over transports/channel.h. Budget: one virtual call per loan, publish, peek, release.
+#include "slipring/channel.h"
+
+#include "base/status.h"
+#include "engine/channel_endpoint.h"
+#include "engine/message.h"
+#include "engine/raise.h"
+
+namespace slipring {
+namespace {
+
+using engine::raise_unless_ok;
+
+template <class Impl>
+Impl& use(const std::unique_ptr<Impl>& impl) {
+  if (!impl) [[unlikely]]
+    throw Error(Status(StatusCode::invalid_argument, "this channel endpoint is empty: it was moved from, or never opened"));
+  return *impl;
+}
+
+[[noreturn, gnu::cold]] void out_of_order(const char* call, const char* first) {
+  throw Error(base::error(StatusCode::invalid_argument, "{} without a {} before it", call, first));
+}
+
+}  // namespace
+
+Producer::Producer() noexcept = default;
+Producer::Producer(Producer&&) noexcept = default;
+Producer& Producer::operator=(Producer&&) noexcept = default;
+Producer::~Producer() = default;
+Producer::Producer(std::unique_ptr<Impl> impl) noexcept : impl_(std::move(impl)) {}
+
+std::size_t Producer::max_loan_bytes() const noexcept { return impl_ ? impl_->channel->max_loan_bytes() : 0; }
+
+std::optional<std::span<std::byte>> Producer::try_loan(std::size_t bytes) {
+  Impl& impl = use(impl_);
+  std::span<std::byte> slot;
+  Status s = impl.channel->try_loan(bytes, slot);
+  if (s.code() == StatusCode::would_block) return std::nullopt;
+  raise_unless_ok(std::move(s));
+  impl.loaned = true;
+  return slot;
+}
+
+std::span<std::byte> Producer::loan(std::size_t bytes) {
+  if (auto slot = try_loan(bytes)) [[likely]] return *slot;
+  std::span<std::byte> slot;
+  raise_unless_ok(impl_->channel->loan(bytes, slot, base::Deadline::after_ms(impl_->wait_ms)));
+  impl_->loaned = true;
+  return slot;
+}
+
+void Producer::publish() {
+  Impl& impl = use(impl_);
+  if (!impl.loaned) [[unlikely]] out_of_order("publish", "loan");
+  impl.loaned = false;
+  impl.channel->publish();
+}
+
+void Producer::write(const void* data, std::size_t bytes) {
+  Impl& impl = use(impl_);
+  raise_unless_ok(engine::write_message(*impl.channel, impl.stores, data, bytes, impl.wait_ms));
+}
+
+void Producer::close() noexcept {
+  if (impl_) impl_->channel->close();
+}
+
+Consumer::Consumer() noexcept = default;
+Consumer::Consumer(Consumer&&) noexcept = default;
+Consumer& Consumer::operator=(Consumer&&) noexcept = default;
+Consumer::~Consumer() = default;
+Consumer::Consumer(std::unique_ptr<Impl> impl) noexcept : impl_(std::move(impl)) {}
+
+std::optional<std::span<const std::byte>> Consumer::try_peek() {
+  Impl& impl = use(impl_);
+  std::span<const std::byte> message;
+  Status s = impl.channel->try_peek(message);
+  if (s.code() == StatusCode::would_block) return std::nullopt;
+  raise_unless_ok(std::move(s));
+  impl.peeked = true;
+  return message;
+}
+
+std::span<const std::byte> Consumer::peek() {
+  if (auto message = try_peek()) return *message;
+  std::span<const std::byte> message;
+  raise_unless_ok(impl_->channel->peek(message, base::Deadline::after_ms(impl_->wait_ms)));
+  impl_->peeked = true;
+  return message;
+}
+
+void Consumer::release() {
+  Impl& impl = use(impl_);
+  if (!impl.peeked) [[unlikely]] out_of_order("release", "peek");
+  impl.peeked = false;
+  impl.channel->release();
+}
+
+void Consumer::read(void* data, std::size_t bytes) {
+  Impl& impl = use(impl_);
+  raise_unless_ok(engine::read_message(*impl.channel, data, bytes, impl.wait_ms));
+}
+
+void Consumer::close() noexcept {
+  if (impl_) impl_->channel->close();
+}
+
+}  // namespace slipring

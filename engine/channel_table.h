@@ -1,0 +1,44 @@
+// ChannelTable: the channels of one rank to the others of its communicator, made when first asked for.
+//
+// Channels of the fixed rings (point-to-point, control, lanes of plans) live in the ranks' segments and belong to the
+// table; channels that a user opens live in segments of their own and belong to the user. The table must not
+// outlive the group; user channels keep the group alive. One thread at a time.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "base/wait.h"
+#include "collectives/executor.h"
+#include "engine/group/shared_group.h"
+#include "transports/channel.h"
+#include "transports/shm/shm_channel.h"
+
+namespace slipring::engine {
+
+class ChannelTable final : public collectives::ChannelProvider {
+ public:
+  ChannelTable(std::shared_ptr<SharedGroup> group, base::Waiter& waiter);
+
+  Result<transports::ChannelProducer*> ring_producer(int peer, int ring);
+  Result<transports::ChannelConsumer*> ring_consumer(int peer, int ring);
+
+  // Lanes of plans, for the executor.
+  Result<transports::ChannelProducer*> producer(int peer, int lane) override;
+  Result<transports::ChannelConsumer*> consumer(int peer, int lane) override;
+
+  /// A new channel to / from `peer`; returns when both sides have called.
+  Result<std::unique_ptr<transports::ChannelProducer>> open_producer(int peer);
+  Result<std::unique_ptr<transports::ChannelConsumer>> open_consumer(int peer);
+
+ private:
+  std::size_t index(int peer, int ring) const noexcept;
+  transports::ShmEndpoint endpoint(std::byte* owner_memory, int from, int to, int ring) const;
+
+  std::shared_ptr<SharedGroup> group_;
+  base::Waiter& waiter_;
+  std::vector<std::unique_ptr<transports::ChannelProducer>> producers_;
+  std::vector<std::unique_ptr<transports::ChannelConsumer>> consumers_;
+};
+
+}  // namespace slipring::engine

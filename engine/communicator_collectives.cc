@@ -1,0 +1,173 @@
+// Data path of the communicator's collectives: check, choose the path, run it.
+#include <cstring>
+
+#include "base/log.h"
+#include "base/status.h"
+#include "collectives/algorithms/algorithm.h"
+#include "engine/communicator_impl.h"
+
+namespace slipring::engine {
+
+using collectives::Fingerprint;
+using collectives::Operation;
+using collectives::Path;
+
+Status CommunicatorImpl::check_usable() const {
+  if (!failure_.is_ok()) [[unlikely]] return failure_;
+  if (closed_) [[unlikely]] return base::error(StatusCode::closed, "rank {} has closed this communicator", rank());
+  return {};
+}
+
+Status CommunicatorImpl::check_all_reduce(const void* in, const void* out, std::size_t count, DType dtype, ReduceOp op) const {
+  if (static_cast<unsigned>(dtype) >= kDTypeCount || static_cast<unsigned>(op) >= kReduceOpCount)
+    return base::error(StatusCode::invalid_argument, "all_reduce: dtype number {} or operator number {} is unknown",
+                       static_cast<int>(dtype), static_cast<int>(op));
+  if (count >= Fingerprint::kMaxCount)
+    return base::error(StatusCode::invalid_argument, "all_reduce: count {} exceeds {}; was it negative?", count,
+                       Fingerprint::kMaxCount - 1);
+  if (count != 0 && (in == nullptr || out == nullptr))
+    return base::error(StatusCode::invalid_argument, "all_reduce: {} buffer is null, count {}", in ? "output" : "input", count);
+  const std::size_t bytes = count * dtype_bytes(dtype);
+  const auto* a = static_cast<const std::byte*>(in);
+  const auto* b = static_cast<const std::byte*>(out);
+  if (a != b && a < b + bytes && b < a + bytes)
+    return base::error(StatusCode::invalid_argument, "all_reduce: input and output overlap partially ({} bytes each, {} apart); "
+                       "pass the same pointer twice for in place", bytes, a < b ? b - a : a - b);
+  return {};
+}
+
+Status CommunicatorImpl::all_reduce_alone(const void* in, void* out, std::size_t count, DType dtype) {
+  if (in != out && count != 0) std::memcpy(out, in, count * dtype_bytes(dtype));
+  return {};
+}
+
+Status CommunicatorImpl::all_reduce(const void* in, void* out, std::size_t count, DType dtype, ReduceOp op) {
+  if (Status s = check_usable(); !s) [[unlikely]] return s;
+  if (Status s = check_all_reduce(in, out, count, dtype, op); !s) [[unlikely]] return s;
+  counters_.operations.add(1);
+  if (size() == 1) return all_reduce_alone(in, out, count, dtype);
+  const std::size_t element = dtype_bytes(dtype);
+  const std::size_t bytes = count * element;
+  counters_.bytes_in.add(bytes);
+  const collectives::PathChoice choice = selector_.all_reduce(bytes);
+  const Fingerprint fingerprint{.operation = Operation::all_reduce, .dtype = dtype, .op = op,
+                                .algorithm = static_cast<std::uint8_t>(choice.path), .count = count};
+  if (choice.path == Path::plan) {
+    counters_.plan_ops.add(1);
+    return settle(run_plan(choice.algorithm, 0, Operation::all_reduce,
+                           {.in = in, .out = out, .count = count, .dtype = dtype, .op = op}, fingerprint.pack()));
+  }
+  const collectives::ReduceRequest request{.in = in, .out = out, .count = count, .element_bytes = element,
+                                           .kernel = kernels_.of(dtype, op), .divisor = op == ReduceOp::avg ? size() : 1,
+                                           .fingerprint = fingerprint.pack()};
+  if (choice.path == Path::one_shot) {
+    counters_.one_shot_ops.add(1);
+    return settle(direct_.all_reduce_one_shot(request));
+  }
+  counters_.two_phase_ops.add(1);
+  return settle(direct_.all_reduce_two_phase(request));
+}
+
+Status CommunicatorImpl::broadcast(void* buffer, std::size_t count, DType dtype, int root) {
+  if (Status s = check_usable(); !s) return s;
+  if (Status s = check_all_reduce(buffer, buffer, count, dtype, ReduceOp::sum); !s) return s;
+  if (root < 0 || root >= size())
+    return base::error(StatusCode::invalid_argument, "broadcast: root {} is not one of {} ranks", root, size());
+  counters_.operations.add(1);
+  counters_.broadcasts.add(1);
+  if (size() == 1) return {};
+  const collectives::PathChoice choice = selector_.broadcast();
+  const Fingerprint fingerprint{.operation = Operation::broadcast, .dtype = dtype,
+                                .algorithm = static_cast<std::uint8_t>(choice.path),
+                                .root = static_cast<std::uint16_t>(root), .count = count};
+  if (choice.path == Path::plan) {
+    counters_.plan_ops.add(1);
+    return settle(run_plan(choice.algorithm, root, Operation::broadcast,
+                           {.in = buffer, .out = buffer, .count = count, .dtype = dtype}, fingerprint.pack()));
+  }
+  return settle(direct_.broadcast(buffer, count * dtype_bytes(dtype), root, fingerprint.pack()));
+}
+
+Status CommunicatorImpl::barrier() {
+  if (Status s = check_usable(); !s) return s;
+  counters_.operations.add(1);
+  counters_.barriers.add(1);
+  if (size() == 1) return {};
+  return settle(direct_.rendezvous(Fingerprint{.operation = Operation::barrier}.pack()));
+}
+
+Result<collectives::Executor*> CommunicatorImpl::executor(const PlanKey& key) {
+  auto& entry = executors_[key];
+  if (entry) return entry.get();
+  const auto& [operation, name, root] = key;
+  const collectives::Algorithm* algorithm = collectives::find_algorithm(operation, name);
+  if (!algorithm)
+    return base::error(StatusCode::unsupported, "{} has no algorithm \"{}\"; slipring-info plan lists them",
+                       operation_name(operation), name);
+  const collectives::PlanRequest request{.ranks = size(), .root = root, .lanes = group_->layout().plan_lanes, .only_rank = rank()};
+  if (Status s = collectives::valid_request(request); !s) return s;
+  auto made = collectives::Executor::create(
+      algorithm->build(request), rank(), channels_,
+      {.chunk_bytes = static_cast<std::size_t>(config_.plan_chunk_bytes),
+       .max_message_bytes = group_->layout().ring.max_message_bytes()});
+  if (!made) return std::move(made).status();
+  entry = std::move(*made);
+  return entry.get();
+}
+
+Status CommunicatorImpl::run_plan(std::string_view algorithm, int root, Operation operation,
+                                  const collectives::CollectiveCall& call, std::uint64_t fingerprint) {
+  auto plan = executor({operation, algorithm, root});
+  if (!plan) return std::move(plan).status();
+  if (Status s = direct_.rendezvous(fingerprint); !s) return s;  // ranks that disagree find out before data moves
+  std::uint64_t waits = 0;
+  Status s = (*plan)->run(call, [&](auto&& ready) {
+    fault_.at(direct_.operation(), ++waits);
+    return waiter_.wait(ready);
+  });
+  if (s.is_ok()) return s;
+  return std::move(s).with(fmt::format("rank {} in {} by {}: {}", rank(), operation_name(operation), algorithm,
+                                       (*plan)->describe_wait()));
+}
+
+Result<Selection> CommunicatorImpl::explain(std::string_view operation, std::size_t bytes) const {
+  Selection selection;
+  selection.transport = group_->transport();
+  if (size() == 1) {
+    selection.algorithm = "none";
+    selection.reason = "a group of one has nothing to exchange";
+    return selection;
+  }
+  Operation which;
+  collectives::PathChoice choice{Path::two_phase, "direct"};
+  if (operation == "all_reduce") {
+    which = Operation::all_reduce;
+    choice = selector_.all_reduce(bytes);
+  } else if (operation == "broadcast") {
+    which = Operation::broadcast;
+    choice = selector_.broadcast();
+  } else if (operation == "barrier") {
+    which = Operation::barrier;
+  } else {
+    return base::error(StatusCode::invalid_argument, "operation \"{}\" is not one of all_reduce, broadcast, barrier", operation);
+  }
+  selection.algorithm = choice.algorithm;
+  selection.chunk_bytes = choice.path == Path::plan ? static_cast<std::size_t>(config_.plan_chunk_bytes)
+                          : choice.path == Path::one_shot ? bytes : group_->layout().direct.chunk_bytes;
+  selection.reason = selector_.why(which, bytes);
+  return selection;
+}
+
+Status CommunicatorImpl::fail(Status status) {
+  switch (status.code()) {
+    case StatusCode::timeout: counters_.timeouts.add(1); break;
+    case StatusCode::mismatch: counters_.mismatches.add(1); break;
+    case StatusCode::peer_lost: counters_.peers_lost.add(1); break;
+    default: break;
+  }
+  failure_ = group_->poison(status);
+  SLIPRING_LOG(info, communicator, "rank {} fails: {}", rank(), failure_.to_string());
+  return failure_;
+}
+
+}  // namespace slipring::engine

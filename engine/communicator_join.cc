@@ -1,0 +1,69 @@
+// Control path: how a rank finds the others and becomes a communicator.
+#include "base/log.h"
+#include "base/status.h"
+#include "engine/communicator_impl.h"
+
+namespace slipring::engine {
+namespace {
+
+collectives::StoreMode::Choice store_choice(const base::ConfigValues& config) {
+  using Choice = collectives::StoreMode::Choice;
+  if (config.direct_stores == "cached") return Choice::cached;
+  return config.direct_stores == "nontemporal" ? Choice::nontemporal : Choice::automatic;
+}
+
+}  // namespace
+
+CommunicatorImpl::CommunicatorImpl(std::shared_ptr<SharedGroup> group, const base::ConfigValues& config,
+                                   const base::FaultPoint& fault)
+    : group_(std::move(group)), config_(config), fault_(fault),
+      waiter_(group_->doorbell(group_->rank()), group_->windows(), *group_),
+      direct_(group_->direct_group(), waiter_, store_choice(config_), fault_), message_stores_(store_choice(config_)),
+      selector_(config_, group_->ranks(), group_->layout().direct.box_bytes), channels_(group_, waiter_) {}
+
+CommunicatorImpl::~CommunicatorImpl() { close(); }
+
+Result<std::shared_ptr<CommunicatorImpl>> CommunicatorImpl::join(const JobOptions& options) {
+  auto config = base::Config::load(options.config);
+  if (!config) return std::move(config).status();
+  if (Status s = base::configure_log(*config); !s) return s;
+  auto where = rank_environment(options);
+  if (!where) return std::move(where).status();
+  base::set_log_rank_of_process(where->rank);
+  const base::Deadline deadline = base::Deadline::after_ms(config->values().startup_timeout_ms);
+  SLIPRING_LOG(info, startup, "rank {} of {} by {}, store {}", where->rank, where->size, where->source, where->store_url);
+  std::shared_ptr<Store> store;
+  if (where->size == 1) {
+    store = make_memory_store();
+  } else {
+    auto opened = open_store(where->store_url, where->job_token, deadline);
+    if (!opened) return std::move(opened).status().with(fmt::format("rank {} of {} joining", where->rank, where->size));
+    store = *opened;
+  }
+  return join_at(*store, where->rank, where->size, *config, deadline);
+}
+
+Result<std::shared_ptr<CommunicatorImpl>> CommunicatorImpl::join_at(Store& store, int rank, int size, const base::Config& config,
+                                                                    const base::Deadline& deadline) {
+  auto fault = base::FaultPoint::parse(config.values().test_fault, rank,
+                                       static_cast<std::uint64_t>(config.values().test_counter_start));
+  if (!fault) return std::move(fault).status();
+  auto group = SharedGroup::form(store, "world", rank, size, config.values(), deadline);
+  if (!group) return std::move(group).status().with(fmt::format("rank {} of {} joining at {}", rank, size, store.url()));
+  return std::make_shared<CommunicatorImpl>(*group, config.values(), *fault);
+}
+
+void CommunicatorImpl::close() noexcept {
+  if (closed_) return;
+  closed_ = true;
+  if (failure_.is_ok() && size() > 1) direct_.leave();
+  group_->leave();
+  // Wakes who waits for this rank's messages: the channels say that they have ended.
+  executors_.clear();
+}
+
+Status CommunicatorImpl::abort(std::string_view reason) noexcept {
+  return group_->poison(base::error(StatusCode::aborted, "rank {} aborted: {}", rank(), reason));
+}
+
+}  // namespace slipring::engine

@@ -1,0 +1,203 @@
+// Control path: how a SharedGroup forms. Two rounds through the store: "here is my segment", "I have mapped yours".
+#include <cstring>
+
+#include "base/asymmetric_fence.h"
+#include "base/cpuset.h"
+#include "base/log.h"
+#include "base/status.h"
+#include "engine/group/group_hello.h"
+#include "engine/group/shared_group.h"
+#include "engine/store/gather_all.h"
+#include "transports/shm/shm_channel.h"
+
+namespace slipring::engine {
+namespace {
+
+using base::error;
+using base::SegmentBacking;
+
+std::uint64_t* seen_marks(std::byte* memory) noexcept {
+  return reinterpret_cast<std::uint64_t*>(memory + sizeof(RankHeader));
+}
+
+// What a peer leaves in a segment to prove that it maps the same memory.
+std::uint64_t mark_of(int rank) noexcept { return kGroupMagic ^ (static_cast<std::uint64_t>(rank) + 1) << 8; }
+
+std::string settings_text(const base::ConfigValues& c) {
+  return fmt::format("channel.slots {}, channel.bytes {}, direct.one_shot_max_bytes {}, direct.chunk_bytes {}, plan.chunk_bytes {}, "
+                     "plan.rings {}, all_reduce.algorithm {}, broadcast.algorithm {}, heap.max_bytes {}, test.counter_start {}",
+                     c.channel_slots, c.channel_bytes, c.direct_one_shot_max_bytes, c.direct_chunk_bytes, c.plan_chunk_bytes,
+                     c.plan_rings, c.all_reduce_algorithm, c.broadcast_algorithm, c.heap_max_bytes, c.test_counter_start);
+}
+
+base::HugePages huge_pages(const base::ConfigValues& c) {
+  if (c.segment_huge_pages == "require") return base::HugePages::require;
+  return c.segment_huge_pages == "try" ? base::HugePages::attempt : base::HugePages::off;
+}
+
+base::WaitWindows wait_windows(const base::ConfigValues& c, bool oversubscribed) {
+  constexpr std::int64_t kSpinNs = 100'000, kYieldNs = 1'000'000;
+  base::WaitWindows w;
+  w.spin_ns = c.wait_spin_ns >= 0 ? c.wait_spin_ns : oversubscribed ? 0 : kSpinNs;
+  w.yield_ns = c.wait_yield_ns >= 0 ? c.wait_yield_ns : kYieldNs;
+  w.liveness_ns = c.liveness_period_ms * 1'000'000;
+  w.timeout_ns = c.op_timeout_ms * 1'000'000;
+  return w;
+}
+
+}  // namespace
+
+struct SharedGroup::Former {
+  Former(Store& s, std::string_view group_name, int own_rank, int size, const base::ConfigValues& c, const base::Deadline& d)
+      : store(s), name(group_name), rank(own_rank), ranks(size), config(c), deadline(d) {}
+
+  Store& store;
+  std::string name;
+  int rank;
+  int ranks;
+  const base::ConfigValues& config;
+  const base::Deadline& deadline;
+  GroupLayout layout{config, ranks};
+  std::shared_ptr<base::Segment> segment;
+  std::shared_ptr<base::Heap> heap;
+
+  Status make_segment(SegmentBacking backing) {
+    auto made = base::Segment::create({.bytes = layout.total_bytes(), .reserve_bytes = layout.reserved_bytes(),
+                                       .backing = backing, .huge_pages = huge_pages(config),
+                                       .tag = fmt::format("{} rank {}", name, rank)});
+    if (!made) return std::move(made).status();
+    segment = *made;
+    if (!segment->note().empty()) SLIPRING_LOG(warn, segment, "{}", segment->note());
+    // The hot path never meets a fresh page: control lines, boxes and slots are mapped now.
+    if (Status s = segment->prefault(0, layout.reserved_bytes()); !s) return s;
+    std::byte* memory = segment->data();
+    collectives::init_rank_area(memory + layout.direct_offset(), layout.direct);
+    for (int peer = 0; peer < ranks; ++peer)
+      for (int ring = 0; ring < layout.rings_per_peer(); ++ring)
+        if (Status s = transports::init_shm_ring(memory + layout.ring_control_offset(peer, ring), layout.ring); !s) return s;
+    auto* header = reinterpret_cast<RankHeader*>(memory);
+    header->version = kGroupVersion;
+    header->ranks = static_cast<std::uint32_t>(ranks);
+    header->rank = static_cast<std::uint32_t>(rank);
+    header->magic = kGroupMagic;
+    return {};
+  }
+
+  Status make_heap(SegmentBacking backing) {
+    if (config.heap_max_bytes == 0) return {};
+    auto made = base::Heap::create({.max_bytes = static_cast<std::size_t>(config.heap_max_bytes), .backing = backing,
+                                    .huge_pages = huge_pages(config), .tag = fmt::format("heap of rank {}", rank)});
+    if (!made) return std::move(made).status();
+    heap = *made;
+    return {};
+  }
+
+  GroupHello hello(SegmentBacking backing) {
+    GroupHello h;
+    Status s = make_segment(backing);
+    if (s.is_ok()) s = make_heap(backing);
+    if (!s) {
+      h.error = s.to_string();
+      return h;
+    }
+    h.settings = settings_text(config);
+    h.process = base::this_process();
+    h.cpus = base::usable_cpus().cpus;
+    h.membarrier = base::register_membarrier();
+    h.segment = segment->address();
+    if (heap) h.heap = heap->address();
+    return h;
+  }
+
+  Result<std::vector<GroupHello>> exchange(std::string_view round, const GroupHello& own) {
+    auto texts = gather_all(store, fmt::format("{}/hello/{}", name, round), rank, ranks, own.encode(), deadline);
+    if (!texts) return std::move(texts).status();
+    std::vector<GroupHello> hellos;
+    for (int r = 0; r < ranks; ++r) {
+      auto h = GroupHello::decode((*texts)[static_cast<std::size_t>(r)]);
+      if (!h) return std::move(h).status().with(fmt::format("rank {}", r));
+      if (!h->error.empty()) return error(StatusCode::unavailable, "rank {} cannot start: {}", r, h->error);
+      if (h->settings != own.settings)
+        return error(StatusCode::mismatch, "ranks are configured differently: rank {} has {}; rank {} has {}", rank,
+                     own.settings, r, h->settings);
+      hellos.push_back(std::move(*h));
+    }
+    return hellos;
+  }
+
+  Status map_peer(int peer, const GroupHello& h, std::vector<GroupMember>& members, collectives::GroupHeaps& heaps) {
+    auto mapped = base::Segment::attach(h.segment, deadline);
+    if (!mapped) return std::move(mapped).status().with(fmt::format("segment of rank {}", peer));
+    const auto* header = reinterpret_cast<const RankHeader*>((*mapped)->data());
+    if ((*mapped)->size() < layout.total_bytes() || header->magic != kGroupMagic || header->version != kGroupVersion ||
+        header->ranks != static_cast<std::uint32_t>(ranks) || header->rank != static_cast<std::uint32_t>(peer))
+      return error(StatusCode::corrupt, "the segment of rank {} is not one of this group; all ranks must run the same version",
+                   peer);
+    seen_marks((*mapped)->data())[rank] = mark_of(rank);
+    members.push_back({h.process, *mapped, base::PeerProcess::open(h.process)});
+    if (h.heap.empty()) return {};
+    auto view = base::HeapView::attach(h.heap, deadline);
+    if (!view) return std::move(view).status().with(fmt::format("heap of rank {}", peer));
+    heaps.all.push_back(*view);
+    return {};
+  }
+
+  Status check_marks() const {
+    for (int r = 0; r < ranks; ++r)
+      if (seen_marks(segment->data())[r] != mark_of(r))
+        return error(StatusCode::unavailable, "rank {} mapped something else than the segment of rank {}; the ranks do not "
+                     "share memory", r, rank);
+    return {};
+  }
+
+  /// Empty, or what kept some rank from mapping another one's segment; the same on all ranks.
+  Result<std::string> agree_mapped(std::string_view round, const Status& own) {
+    auto answers = gather_all(store, fmt::format("{}/mapped/{}", name, round), rank, ranks, own.is_ok() ? "" : own.to_string(),
+                              deadline);
+    if (!answers) return std::move(answers).status();
+    for (int r = 0; r < ranks; ++r)
+      if (const std::string& text = (*answers)[static_cast<std::size_t>(r)]; !text.empty())
+        return fmt::format("rank {}: {}", r, text);
+    return std::string();
+  }
+};
+
+Result<std::shared_ptr<SharedGroup>> SharedGroup::form(Store& store, std::string_view name, int rank, int ranks,
+                                                       const base::ConfigValues& config, const base::Deadline& deadline) {
+  std::vector<SegmentBacking> backings;
+  if (config.segment_backing != "shm") backings.push_back(SegmentBacking::memfd);
+  if (config.segment_backing != "memfd") backings.push_back(SegmentBacking::shm);
+  Status failure;
+  for (const SegmentBacking backing : backings) {
+    Former former(store, name, rank, ranks, config, deadline);
+    const std::string round = backing == SegmentBacking::memfd ? "memfd" : "shm";
+    auto hellos = former.exchange(round, former.hello(backing));
+    if (!hellos) return std::move(hellos).status();
+    std::vector<GroupMember> members;
+    collectives::GroupHeaps heaps{former.heap, {}};
+    Status mapped;
+    for (int r = 0; r < ranks && mapped.is_ok(); ++r)
+      mapped = former.map_peer(r, (*hellos)[static_cast<std::size_t>(r)], members, heaps);
+    Result<std::string> obstacle = former.agree_mapped(round, mapped);
+    if (!obstacle) return std::move(obstacle).status();
+    former.segment->seal_attach();
+    if (former.heap) former.heap->seal_attach();
+    if (!obstacle->empty()) {
+      SLIPRING_LOG(info, startup, "group {}: {} segments do not reach all ranks: {}", name, round, *obstacle);
+      failure = error(StatusCode::unavailable, "{}", *obstacle);
+      continue;
+    }
+    if (Status s = former.check_marks(); !s) return s;
+    bool all_registered = true;
+    for (const GroupHello& h : *hellos) all_registered = all_registered && h.membarrier;
+    base::agree_on_membarrier(all_registered);
+    const bool oversubscribed = ranks_share_cpus(*hellos);
+    SLIPRING_LOG(info, startup, "group {}: rank {} of {} on this node, segments {}{}", name, rank, ranks, round,
+                 oversubscribed ? ", ranks share CPUs" : "");
+    return std::shared_ptr<SharedGroup>(new SharedGroup(rank, former.layout, std::move(members), std::move(heaps),
+                                                        wait_windows(config, oversubscribed), oversubscribed));
+  }
+  return std::move(failure).with("the ranks do not share memory; start them on one host, in one IPC and PID namespace or with a common /dev/shm");
+}
+
+}  // namespace slipring::engine

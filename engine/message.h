@@ -1,0 +1,22 @@
+// Messages of any size over a channel: the copying form of loan/publish and peek/release.
+//
+// A message travels as a first piece that begins with its size, and as many further pieces as it takes; both sides
+// derive the pieces from the size. A consumer that expects another size than the producer sent gets mismatch,
+// with both sizes. Used by send/recv and by Producer::write / Consumer::read. Same thread rules as the channel's.
+#pragma once
+
+#include <cstddef>
+
+#include "base/deadline.h"
+#include "collectives/direct/store_mode.h"
+#include "slipring/status.h"
+#include "transports/channel.h"
+
+namespace slipring::engine {
+
+/// `wait_ms`: longest wait for room, for each piece.
+Status write_message(transports::ChannelProducer& channel, collectives::StoreMode& stores, const void* data,
+                     std::size_t bytes, std::int64_t wait_ms);
+Status read_message(transports::ChannelConsumer& channel, void* data, std::size_t bytes, std::int64_t wait_ms);
+
+}  // namespace slipring::engine
