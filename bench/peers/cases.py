@@ -6,7 +6,7 @@ KIB, MIB = 1024, 1024 * 1024
 OPS = ("send_recv", "stream", "stream_in_place", "all_reduce")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, order=True)
 class Group:
     """Cases that share their processes: so many ranks on such cores."""
 
@@ -70,27 +70,25 @@ def all_cases():
 QUICK_SIZES = {8, KIB, 16 * KIB, MIB, 16 * MIB}
 
 
+def wanted_groups(ranks, one_core):
+    """Without --ranks and --one-core all groups; with either, those named."""
+    if not ranks and not one_core:
+        return {case.group for case in all_cases()}
+    return {Group(n) for n in ranks or ()} | ({Group(2, one_core=True)} if one_core else set())
+
+
 def select(ops, sizes, ranks, one_core, quick):
-    """The table, narrowed. Without --ranks and --one-core all groups run; either one alone selects its own."""
-    chosen = []
-    for case in all_cases():
-        group_named = case.group.one_core if one_core and not ranks else True
-        if ranks:
-            group_named = (one_core and case.group.one_core) or (not case.group.one_core and case.group.ranks in ranks)
-        if case.op not in ops or not group_named or (sizes and case.bytes not in sizes):
-            continue
-        if quick and not sizes and (case.bytes not in QUICK_SIZES or case.group.ranks == 8):
-            continue
-        chosen.append(case)
-    # A size outside the table is measured too: a person who asks for 100K wants 100K.
-    for op in ops:
-        known = {case.bytes for case in all_cases() if case.op == op}
-        for size in sorted(set(sizes or ()) - set().union(*({c.bytes} for c in all_cases()))):
-            if size not in known:
-                groups = [Group(n) for n in (ranks or ([] if one_core else [2]))]
-                groups += [Group(2, one_core=True)] if one_core else []
-                chosen += [Case(op, size, g) for g in groups if op == "all_reduce" or g == Group(2)]
-    return chosen
+    """The table, narrowed; a size that is not in the table is measured all the same."""
+    groups = wanted_groups(ranks, one_core)
+    cases = all_cases()
+    for size in sorted(set(sizes or ()) - {case.bytes for case in cases}):
+        cases += [Case(op, size, group) for op in OPS for group in groups if op == "all_reduce" or group == Group(2)]
+    chosen = [case for case in cases if case.op in ops and case.group in groups]
+    if sizes:
+        chosen = [case for case in chosen if case.bytes in sizes]
+    elif quick:
+        chosen = [case for case in chosen if case.bytes in QUICK_SIZES and case.group.ranks < 8]
+    return sorted(chosen, key=lambda case: (case.group, OPS.index(case.op), case.bytes))
 
 
 def target(case):

@@ -1,5 +1,7 @@
 // Contender over Slipring's public C++ API, at its default configuration; SLIPRING_* variables apply as always.
+#include <algorithm>
 #include <cstdio>
+#include <exception>
 #include <optional>
 
 #include "slipring/communicator.h"

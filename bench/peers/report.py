@@ -93,6 +93,8 @@ def progress_line(entry):
         if row["peer_ratio"]:
             shown.append(f"{ratio_text(row['peer_ratio'])}x")
         parts.append(f"    {row['regime']:<4} line {row['line_ns']:.0f} ns: " + ", ".join(shown) + " (us)")
+    moved = sum(sample["regime"] == "moved" for sample in entry["samples"])
+    parts.append(f"    {len(entry['samples'])} turns in {entry['seconds']:.0f} s, the machine moved during {moved}")
     wrong = {name: count for name, count in entry["wrong"].items() if count}
     if wrong:
         parts.append(f"    WRONG RESULTS: {wrong}")
