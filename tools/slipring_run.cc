@@ -70,6 +70,12 @@ int main(int argc, char** argv) {
     say("no program given; usage: slipring-run -n N PROGRAM ARGUMENTS...");
     return kBadUsage;
   }
+  // Options of the launcher that it does not know look like a program that starts with a dash.
+  if (command.front().starts_with('-')) {
+    say(fmt::format("unknown option {}; see slipring-run --help, and write ./{} for a program of that name",
+                    command.front(), command.front()));
+    return kBadUsage;
+  }
   for (const std::string& variable : variables) {
     const std::size_t equals = variable.find('=');
     if (equals == std::string::npos) {
