@@ -107,14 +107,11 @@ Segment::Segment(std::unique_ptr<State> state) noexcept
       state_(std::move(state)) {}
 
 Segment::~Segment() {
-  {
-    Registry& known = registry();
-    const std::lock_guard lock(known.mutex);
-    // Another thread may have attached anew since the last owner let go.
-    const auto at = known.segments.find(state_->address.nonce);
-    if (at != known.segments.end() && at->second.expired()) known.segments.erase(at);
-  }
-  seal_attach();
+  Registry& known = registry();
+  const std::lock_guard lock(known.mutex);
+  // Another thread may have attached anew since the last owner let go.
+  const auto at = known.segments.find(state_->address.nonce);
+  if (at != known.segments.end() && at->second.expired()) known.segments.erase(at);
 }
 
 std::string Segment::address() const {

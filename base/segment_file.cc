@@ -22,6 +22,7 @@ namespace {
 constexpr const char* kShmFolder = "/dev/shm";
 constexpr std::string_view kShmPrefix = "slipring-";
 constexpr mode_t kOwnerOnly = 0600;
+constexpr unsigned kNoExecSeal = 0x0008;  // MFD_NOEXEC_SEAL, which Debian 12's headers lack
 
 std::size_t file_page_bytes(int fd) {
   struct statfs fs {};
@@ -57,7 +58,10 @@ void remove_if_stale(int folder, const char* name) noexcept {
 Result<SegmentFile> make_memfd(bool huge_pages) {
   SegmentFile file;
   const unsigned flags = MFD_CLOEXEC | MFD_ALLOW_SEALING | (huge_pages ? MFD_HUGETLB : 0U);
-  file.fd.reset(syscalls().memfd_create(kMemfdName, flags));
+  // Hardened hosts (vm.memfd_noexec) refuse a file that could be executed; kernels before 6.3 refuse the
+  // flag.
+  file.fd.reset(syscalls().memfd_create(kMemfdName, flags | kNoExecSeal));
+  if (!file.fd && errno == EINVAL) file.fd.reset(syscalls().memfd_create(kMemfdName, flags));
   if (!file.fd) return errno_error(errno, huge_pages ? "memfd_create with huge pages" : "memfd_create");
   file.page_bytes = file_page_bytes(file.fd.get());
   return file;

@@ -49,6 +49,11 @@ Result<SegmentFile> make_named_shm_file(SegmentAddress& address) {
 
 }  // namespace
 
+Segment::State::~State() {
+  sealed = true;
+  close_what_is_done();
+}
+
 Status Segment::State::open_new(const SegmentOptions& options) {
   if (Status status = draw_nonce(address.nonce); !status) return status;
   address.creator = this_process();
@@ -66,8 +71,8 @@ Status Segment::State::open_new(const SegmentOptions& options) {
   if (Status status = open_plain(options); !status) return status;
   const bool transparent = transparent_huge_pages_permitted() &&
                            syscalls().madvise(region.get_address(), region.get_size(), MADV_HUGEPAGE) == 0;
-  note = fmt::format("segment {}: no huge pages: {}; using {} pages", tag, huge.message(),
-                     transparent ? "transparent huge" : "plain");
+  note += fmt::format("{}segment {}: no huge pages: {}; using {} pages", note.empty() ? "" : "; ", tag,
+                      huge.message(), transparent ? "transparent huge" : "plain");
   return {};
 }
 

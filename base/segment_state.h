@@ -32,6 +32,9 @@ static_assert(std::atomic<std::uint64_t>::is_always_lock_free &&
 static_assert(sizeof(SegmentHeader) <= 4096);
 
 struct Segment::State {
+  State() = default;
+  ~State();  ///< as if sealed: also for a segment whose creation failed halfway
+
   SegmentAddress address;
   std::string tag;
   std::string note;

@@ -90,6 +90,21 @@ bool too_large_is_refused() {
   return true;
 }
 
+// Where unnamed files are not supported the file has its name from the start, also when there is no space for
+// it.
+bool too_large_is_refused_with_named_files() {
+  auto table = kKernelSyscalls;
+  table.open = [](const char* path, int flags, mode_t mode) {
+    if ((flags & O_TMPFILE) == O_TMPFILE) {
+      errno = EOPNOTSUPP;
+      return -1;
+    }
+    return kKernelSyscalls.open(path, flags, mode);
+  };
+  const ScopedSyscalls scope(table);
+  return too_large_is_refused();
+}
+
 bool what_fits_works_to_its_last_byte() {
   for (int i = 0; i < 100; ++i) {
     auto first = make(512);
@@ -187,6 +202,7 @@ const Role small_shm("small_shm", [](const RoleArguments& arguments) {
   const std::string& scene = arguments[0];
   bool good = false;
   if (scene == "TooLargeIsRefusedAHundredTimes") good = too_large_is_refused();
+  if (scene == "TooLargeIsRefusedWithNamedFiles") good = too_large_is_refused_with_named_files();
   if (scene == "WhatFitsWorksToItsLastByte") good = what_fits_works_to_its_last_byte();
   if (scene == "CommitsStopInGoodOrder") good = commits_stop_in_good_order();
   if (scene == "HeapIsRefused") good = heap_is_refused();
@@ -208,7 +224,8 @@ TEST_P(SmallShm, Holds) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Scenes, SmallShm,
-                         ::testing::Values("TooLargeIsRefusedAHundredTimes", "WhatFitsWorksToItsLastByte",
+                         ::testing::Values("TooLargeIsRefusedAHundredTimes",
+                                           "TooLargeIsRefusedWithNamedFiles", "WhatFitsWorksToItsLastByte",
                                            "CommitsStopInGoodOrder", "HeapIsRefused", "HeapTakesASmallerStep",
                                            "MemfdIsNotLimited", "SpaceLostAfterTheCheckIsAnError",
                                            "SpaceLostWithoutFallocateIsAnError"),
