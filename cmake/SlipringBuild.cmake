@@ -1,7 +1,8 @@
 # Compiler settings that every target of the project shares, as one interface target.
 add_library(slipring_build INTERFACE)
 target_include_directories(slipring_build INTERFACE ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/include)
-target_compile_options(slipring_build INTERFACE -Wall -Wextra -Wshadow -Wnon-virtual-dtor -Wno-interference-size)
+target_compile_options(slipring_build INTERFACE -Wall -Wextra -Wshadow -Wnon-virtual-dtor -Wno-interference-size
+  -Wno-missing-field-initializers)  # designated initialisers leave the rest at its default on purpose
 target_compile_definitions(slipring_build INTERFACE SLIPRING_VERSION="${PROJECT_VERSION}")
 
 if(SLIPRING_SANITIZE)

@@ -59,7 +59,7 @@ void Producer::publish() {
 
 void Producer::write(const void* data, std::size_t bytes) {
   Impl& impl = use(impl_);
-  raise_unless_ok(engine::write_message(*impl.channel, impl.stores, data, bytes, impl.wait_ms));
+  raise_unless_ok(engine::write_message(*impl.channel, data, bytes, impl.wait_ms));
 }
 
 void Producer::close() noexcept {

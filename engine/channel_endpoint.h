@@ -5,7 +5,6 @@
 #include <memory>
 #include <span>
 
-#include "collectives/direct/store_mode.h"
 #include "slipring/channel.h"
 #include "transports/channel.h"
 
@@ -14,7 +13,6 @@ namespace slipring {
 struct Producer::Impl {
   std::unique_ptr<transports::ChannelProducer> channel;
   std::int64_t wait_ms;
-  collectives::StoreMode stores;
   bool loaned = false;
 };
 

@@ -55,7 +55,7 @@ void Communicator::recv(void* buffer, std::size_t bytes, int peer) { raise_unles
 
 Producer Communicator::open_producer(int peer) {
   auto channel = value_or_raise(use(impl_).open_producer(peer));
-  return Producer(std::unique_ptr<Producer::Impl>(new Producer::Impl{std::move(channel), impl_->wait_ms(), collectives::StoreMode()}));
+  return Producer(std::unique_ptr<Producer::Impl>(new Producer::Impl{std::move(channel), impl_->wait_ms()}));
 }
 Consumer Communicator::open_consumer(int peer) {
   auto channel = value_or_raise(use(impl_).open_consumer(peer));

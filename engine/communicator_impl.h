@@ -93,7 +93,6 @@ class CommunicatorImpl {
   const base::FaultPoint fault_;
   base::Waiter waiter_;
   collectives::DirectCollectives direct_;
-  collectives::StoreMode message_stores_;
   const KernelTable kernels_;
   collectives::Selector selector_;
   ChannelTable channels_;

@@ -4,21 +4,11 @@
 #include "engine/communicator_impl.h"
 
 namespace slipring::engine {
-namespace {
-
-collectives::StoreMode::Choice store_choice(const base::ConfigValues& config) {
-  using Choice = collectives::StoreMode::Choice;
-  if (config.direct_stores == "cached") return Choice::cached;
-  return config.direct_stores == "nontemporal" ? Choice::nontemporal : Choice::automatic;
-}
-
-}  // namespace
-
 CommunicatorImpl::CommunicatorImpl(std::shared_ptr<SharedGroup> group, const base::ConfigValues& config,
                                    const base::FaultPoint& fault)
     : group_(std::move(group)), config_(config), fault_(fault),
       waiter_(group_->doorbell(group_->rank()), group_->windows(), *group_),
-      direct_(group_->direct_group(), waiter_, store_choice(config_), fault_), message_stores_(store_choice(config_)),
+      direct_(group_->direct_group(), waiter_, fault_),
       selector_(config_, group_->ranks(), group_->layout().direct.box_bytes), channels_(group_, waiter_) {}
 
 CommunicatorImpl::~CommunicatorImpl() { close(); }

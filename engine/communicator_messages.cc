@@ -21,7 +21,7 @@ Status CommunicatorImpl::send(const void* buffer, std::size_t bytes, int peer) {
   if (!channel) return settle(std::move(channel).status());
   counters_.channel_messages.add(1);
   counters_.channel_bytes.add(bytes);
-  return settle(write_message(**channel, message_stores_, buffer, bytes, config_.op_timeout_ms));
+  return settle(write_message(**channel, buffer, bytes, config_.op_timeout_ms));
 }
 
 Status CommunicatorImpl::recv(void* buffer, std::size_t bytes, int peer) {

@@ -42,8 +42,7 @@ Status peek(ChannelConsumer& channel, std::span<const std::byte>& message, std::
 
 }  // namespace
 
-Status write_message(ChannelProducer& channel, collectives::StoreMode& stores, const void* data, std::size_t bytes,
-                     std::int64_t wait_ms) {
+Status write_message(ChannelProducer& channel, const void* data, std::size_t bytes, std::int64_t wait_ms) {
   std::span<std::byte> slot;
   const std::uint64_t size = bytes;
   if (bytes <= kShortBytes) {
@@ -60,7 +59,7 @@ Status write_message(ChannelProducer& channel, collectives::StoreMode& stores, c
     const std::size_t now = std::min(piece, bytes - done);
     if (Status s = loan(channel, offset + now, slot, wait_ms); !s) return s;
     if (offset != 0) std::memcpy(slot.data(), &size, kSizeBytes);
-    stores.copy(slot.data() + offset, from + done, now);
+    collectives::copy_prefetched(slot.data() + offset, from + done, now);
     channel.publish();
   }
   return {};
@@ -86,7 +85,7 @@ Status read_message(ChannelConsumer& channel, void* data, std::size_t bytes, std
       if (Status s = peek(channel, message, wait_ms); !s) return s;
     if (message.size() <= offset || message.size() - offset > bytes - done) [[unlikely]]
       return wrong_size(channel, done + message.size(), bytes);
-    collectives::copy_plain(to + done, message.data() + offset, message.size() - offset);
+    std::memcpy(to + done, message.data() + offset, message.size() - offset);
     done += message.size() - offset;
     channel.release();
   }

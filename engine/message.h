@@ -6,17 +6,17 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 
 #include "base/deadline.h"
-#include "collectives/direct/store_mode.h"
 #include "slipring/status.h"
 #include "transports/channel.h"
 
 namespace slipring::engine {
 
 /// `wait_ms`: longest wait for room, for each piece.
-Status write_message(transports::ChannelProducer& channel, collectives::StoreMode& stores, const void* data,
-                     std::size_t bytes, std::int64_t wait_ms);
+Status write_message(transports::ChannelProducer& channel, const void* data, std::size_t bytes,
+                     std::int64_t wait_ms);
 Status read_message(transports::ChannelConsumer& channel, void* data, std::size_t bytes, std::int64_t wait_ms);
 
 }  // namespace slipring::engine

@@ -2,16 +2,13 @@
 // no other types, operators or group sizes, no checks, no error handling, endless spins. Slipring is measured
 // against it. If something faster is found, it goes in here first.
 //
-// Both ranks map one Shared object and call the same functions in the same order. Which stores fill memory that
-// the other core reads next depends on where the two cores are; both ranks probe the line between them every few
-// milliseconds of work, at the same points, and act on it.
+// Both ranks map one Shared object and call the same functions in the same order.
 #pragma once
 
 #include <immintrin.h>
 
 #include <algorithm>
 #include <atomic>
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -38,7 +35,6 @@ struct alignas(4096) Side {
   alignas(64) std::atomic<std::uint64_t> sent;           // pieces of messages
   alignas(64) std::atomic<std::uint64_t> staged;
   alignas(64) std::atomic<std::uint64_t> reduced;
-  alignas(64) std::atomic<std::uint64_t> ping;
   Line message[kRing];                                   // written by this side
   alignas(64) std::atomic<std::uint64_t> taken;          // pieces that this side has read
   alignas(4096) std::byte box[2][kOneShot];
@@ -54,24 +50,16 @@ inline void await(const std::atomic<std::uint64_t>& a, std::uint64_t value) {
   while (a.load(std::memory_order_acquire) < value) _mm_pause();
 }
 
-inline void copy_cached(void* to, const void* from, std::size_t bytes) {
-  auto* d = static_cast<char*>(to);
-  const auto* s = static_cast<const char*>(from);
-  std::size_t i = 0;
-  for (; i + 64 <= bytes; i += 64) {
-    __builtin_prefetch(d + i + 2048, 1);
-    _mm512_storeu_si512(d + i, _mm512_loadu_si512(s + i));
+// For lines that the other core reads next and read last: the string move takes them over without reading them.
+inline void copy_over(void* to, const void* from, std::size_t bytes) {
+  if (bytes >= 2048) {
+    asm volatile("rep movsb" : "+D"(to), "+S"(from), "+c"(bytes) : : "memory");
+    return;
   }
-  std::memcpy(d + i, s + i, bytes - i);
-}
-
-inline void copy_around(void* to, const void* from, std::size_t bytes) {
   auto* d = static_cast<char*>(to);
   const auto* s = static_cast<const char*>(from);
-  std::size_t i = 0;
-  for (; i + 64 <= bytes; i += 64) _mm512_stream_si512(reinterpret_cast<__m512i*>(d + i), _mm512_loadu_si512(s + i));
-  std::memcpy(d + i, s + i, bytes - i);
-  _mm_sfence();
+  for (std::size_t i = 0; i < bytes; i += 64) __builtin_prefetch(d + i, 1);
+  std::memcpy(d, s, bytes);
 }
 
 inline void add(float* out, const float* a, const float* b, std::size_t n) {
@@ -80,20 +68,14 @@ inline void add(float* out, const float* a, const float* b, std::size_t n) {
   for (; i < n; ++i) out[i] = a[i] + b[i];
 }
 
-template <bool kAround>
+// In pieces that are still in the first-level cache when they are copied over.
 inline void add_to_both(float* out, float* out2, const float* a, const float* b, std::size_t n) {
-  std::size_t i = 0;
-  for (; i + 16 <= n; i += 16) {
-    if (!kAround) __builtin_prefetch(out2 + i + 512, 1);
-    const __m512 v = _mm512_add_ps(_mm512_loadu_ps(a + i), _mm512_loadu_ps(b + i));
-    _mm512_storeu_ps(out + i, v);
-    if (kAround)
-      _mm512_stream_ps(out2 + i, v);
-    else
-      _mm512_storeu_ps(out2 + i, v);
+  constexpr std::size_t kCount = 16 * 1024 / sizeof(float);
+  for (std::size_t i = 0; i < n; i += kCount) {
+    const std::size_t now = std::min(kCount, n - i);
+    add(out + i, a + i, b + i, now);
+    copy_over(out2 + i, out + i, now * sizeof(float));
   }
-  for (; i < n; ++i) out[i] = out2[i] = a[i] + b[i];
-  if (kAround) _mm_sfence();
 }
 
 class Pair {
@@ -102,17 +84,13 @@ class Pair {
 
   void all_reduce(float* x, std::size_t n) {
     const std::size_t bytes = n * sizeof(float);
-    work_ += 200 + bytes / 8;  // about the nanoseconds that it takes
-    if (work_ > 5'000'000) probe();
-    const bool around = far_ && bytes >= 2048;
     ++k_;
     if (bytes <= kInline) return inline_all_reduce(x, n);
-    if (bytes <= kOneShot) return one_shot(x, n, around);
-    two_phase(x, n, around);
+    if (bytes <= kOneShot) return one_shot(x, n);
+    two_phase(x, n);
   }
 
   void send(const void* data, std::size_t bytes) {
-    work_ += 200 + bytes / 8;
     if (bytes <= kInline) {
       Line& line = mine_.message[++sent_ % kRing];
       std::memcpy(line.payload, data, bytes);
@@ -121,11 +99,10 @@ class Pair {
     }
     const auto* from = static_cast<const std::byte*>(data);
     for (std::size_t done = 0; done < bytes; done += kPiece) {
-      if (work_ > 5'000'000) probe_alone();
       await(peer_.taken, out_ + 1 > kPieces ? out_ + 1 - kPieces : 0);
       std::byte* slot = mine_.piece[out_ % kPieces];
       const std::size_t now = std::min(kPiece, bytes - done);
-      far_ ? copy_around(slot, from + done, now) : copy_cached(slot, from + done, now);
+      copy_over(slot, from + done, now);
       mine_.sent.store(++out_, std::memory_order_release);
     }
   }
@@ -158,10 +135,10 @@ class Pair {
     __builtin_prefetch(&mine_.small[(k_ & 1) ^ 1], 1);
   }
 
-  void one_shot(float* x, std::size_t n, bool around) {
+  void one_shot(float* x, std::size_t n) {
     const std::size_t bytes = n * sizeof(float);
     std::byte* box = mine_.box[k_ & 1];
-    around ? copy_around(box, x, bytes) : copy_cached(box, x, bytes);
+    copy_over(box, x, bytes);
     mine_.flag[k_ & 1].sequence.store(k_, std::memory_order_release);
     await(peer_.flag[k_ & 1].sequence, k_);
     add(x, x, reinterpret_cast<float*>(peer_.box[k_ & 1]), n);
@@ -177,7 +154,7 @@ class Pair {
     return rank_ == 0 ? Halves{0, first, first, count - first} : Halves{first, count - first, 0, first};
   }
 
-  void two_phase(float* x, std::size_t n, bool around) {
+  void two_phase(float* x, std::size_t n) {
     constexpr std::size_t kCount = kChunk / sizeof(float);
     const std::uint64_t end = chunks_ + (n + kCount - 1) / kCount;
     const std::uint64_t begin = chunks_;
@@ -188,12 +165,10 @@ class Pair {
         const Halves h = halves(std::min(kCount, n - c * kCount));
         auto* slot = reinterpret_cast<float*>(mine_.slot[chunks_ % kSlots]);
         auto* theirs = reinterpret_cast<float*>(peer_.slot[chunks_ % kSlots]);
-        around ? copy_around(slot + h.other, chunk + h.other, h.other_count * 4)
-               : copy_cached(slot + h.other, chunk + h.other, h.other_count * 4);
+        copy_over(slot + h.other, chunk + h.other, h.other_count * 4);
         mine_.staged.store(chunks_ + 1, std::memory_order_release);
         await(peer_.staged, chunks_ + 1);
-        around ? add_to_both<true>(chunk + h.own, slot + h.own, chunk + h.own, theirs + h.own, h.own_count)
-               : add_to_both<false>(chunk + h.own, slot + h.own, chunk + h.own, theirs + h.own, h.own_count);
+        add_to_both(chunk + h.own, slot + h.own, chunk + h.own, theirs + h.own, h.own_count);
         mine_.reduced.store(chunks_ + 1, std::memory_order_release);
       }
       if (c > 0) {
@@ -206,43 +181,10 @@ class Pair {
     chunks_ = end;
   }
 
-  // Ping-pong of the pair: both call it at the same point of their work.
-  void probe() {
-    work_ = 0;
-    constexpr int kRounds = 100;
-    const auto begin = std::chrono::steady_clock::now();
-    for (int i = 0; i < kRounds; ++i) {
-      ++pings_;
-      if (rank_ == 0) {
-        mine_.ping.store(pings_, std::memory_order_release);
-        await(peer_.ping, pings_);
-      } else {
-        await(peer_.ping, pings_);
-        mine_.ping.store(pings_, std::memory_order_release);
-      }
-    }
-    const double ns = std::chrono::duration<double, std::nano>(std::chrono::steady_clock::now() - begin).count();
-    // Both ranks time the same rounds; near a threshold they may differ, and then each fills its own memory its own way.
-    far_ = ns / (2 * kRounds) > 150;
-  }
-  // In a one-way stream only the sender has a choice: it times stores into a piece that the receiver read last.
-  void probe_alone() {
-    work_ = 0;
-    await(peer_.taken, out_);
-    std::byte* piece = mine_.piece[out_ % kPieces];
-    const auto begin = std::chrono::steady_clock::now();
-    copy_cached(piece, piece + 16384, 8192);
-    std::atomic_thread_fence(std::memory_order_seq_cst);
-    const double ns = std::chrono::duration<double, std::nano>(std::chrono::steady_clock::now() - begin).count();
-    far_ = ns > 800;
-  }
-
   Side& mine_;
   Side& peer_;
   const int rank_;
-  bool far_ = false;
-  std::uint64_t work_ = 10'000'000;  // the first call probes
-  std::uint64_t k_ = 0, chunks_ = 0, pings_ = 0, sent_ = 0, received_ = 0, out_ = 0, in_ = 0;
+  std::uint64_t k_ = 0, chunks_ = 0, sent_ = 0, received_ = 0, out_ = 0, in_ = 0;
 };
 
 }  // namespace bare

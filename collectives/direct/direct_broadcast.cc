@@ -17,14 +17,14 @@ Status DirectCollectives::broadcast(void* buffer, std::size_t bytes, int root, s
     const bool boxed = bytes > kPublicationBytes;
     if (is_root) {
       if (boxed)
-        stores_.copy(group_.box(root, parity), data, bytes);
+        copy_prefetched(group_.box(root, parity), data, bytes);
       else
         std::memcpy(mine().payload, data, bytes);
     }
     publish();
     if (is_root) return {};
     if (Status s = await_published(root); !s) return s;
-    copy_plain(data, boxed ? group_.box(root, parity) : theirs(root).payload, bytes);
+    std::memcpy(data, boxed ? group_.box(root, parity) : theirs(root).payload, bytes);
     return {};
   }
   publish();
@@ -40,7 +40,7 @@ Status DirectCollectives::broadcast_from_root(const std::byte* buffer, std::size
       seen_reduced_[r] = g_ - 1;
     }
     fault_.at(k_, done / chunk);
-    stores_.copy(group_.slot(group_.rank(), g_), buffer + done, std::min(chunk, bytes - done));
+    copy_prefetched(group_.slot(group_.rank(), g_), buffer + done, std::min(chunk, bytes - done));
     ++g_;
     tell_chunks(&RankControl::staged, g_);
   }
@@ -54,7 +54,7 @@ Status DirectCollectives::broadcast_to_peer(std::byte* buffer, std::size_t bytes
   for (std::size_t done = 0; done < bytes; done += chunk) {
     if (Status s = await_chunks(&RankControl::staged, root, g_ + 1); !s) return s;
     fault_.at(k_, done / chunk);
-    copy_plain(buffer + done, group_.slot(root, g_), std::min(chunk, bytes - done));
+    std::memcpy(buffer + done, group_.slot(root, g_), std::min(chunk, bytes - done));
     ++g_;
     tell_chunks(&RankControl::reduced, g_);
   }

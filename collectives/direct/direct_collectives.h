@@ -19,7 +19,6 @@
 #include "base/fault.h"
 #include "base/wait.h"
 #include "collectives/direct/rank_area.h"
-#include "collectives/direct/store_mode.h"
 #include "collectives/fingerprint.h"
 #include "collectives/reduce_kernels.h"
 
@@ -37,7 +36,7 @@ struct ReduceRequest {
 
 class DirectCollectives {
  public:
-  DirectCollectives(DirectGroup group, base::Waiter& waiter, StoreMode::Choice stores, const base::FaultPoint& fault);
+  DirectCollectives(DirectGroup group, base::Waiter& waiter, const base::FaultPoint& fault);
 
   /// Each rank publishes its whole input, every rank reduces all inputs. At most box_bytes.
   Status all_reduce_one_shot(const ReduceRequest& request) {
@@ -57,7 +56,6 @@ class DirectCollectives {
   void leave() noexcept;
 
   std::uint64_t operation() const noexcept { return k_; }
-  StoreMode& stores() noexcept { return stores_; }
 
  private:
   struct Block {
@@ -119,7 +117,6 @@ class DirectCollectives {
 
   DirectGroup group_;
   base::Waiter& waiter_;
-  StoreMode stores_;
   const base::FaultPoint& fault_;
   std::vector<base::Doorbell*> peer_doorbells_;
   std::vector<const void*> sources_;   // one per rank, in rank order

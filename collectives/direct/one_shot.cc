@@ -2,6 +2,7 @@
 // to 48 bytes, else in the box of this parity) and read once by every peer; the output is stored once.
 #include <cstring>
 
+#include "collectives/copy_kernels.h"
 #include "collectives/direct/direct_collectives.h"
 
 namespace slipring::collectives {
@@ -15,7 +16,7 @@ Status DirectCollectives::one_shot_inline(const ReduceRequest& request) {
 
 Status DirectCollectives::one_shot_boxed(const ReduceRequest& request) {
   if (Status s = enter(request.fingerprint); !s) return s;
-  stores_.copy(group_.box(group_.rank(), k_ & 1), request.in, request.count * request.element_bytes);
+  copy_prefetched(group_.box(group_.rank(), k_ & 1), request.in, request.count * request.element_bytes);
   publish();
   return reduce_published(request, true);
 }

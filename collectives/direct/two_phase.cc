@@ -94,8 +94,8 @@ Status DirectCollectives::stage_chunk(const ReduceRequest& request, std::size_t 
   const std::byte* in = static_cast<const std::byte*>(request.in) + first * request.element_bytes;
   const std::size_t head = own.offset * request.element_bytes;
   const std::size_t tail = (own.offset + own.count) * request.element_bytes;
-  if (head != 0) stores_.copy(slot, in, head);
-  if (tail != count * request.element_bytes) stores_.copy(slot + tail, in + tail, count * request.element_bytes - tail);
+  if (head != 0) copy_prefetched(slot, in, head);
+  if (tail != count * request.element_bytes) copy_prefetched(slot + tail, in + tail, count * request.element_bytes - tail);
   tell_chunks(&RankControl::staged, g + 1);
   return {};
 }
@@ -115,8 +115,7 @@ Status DirectCollectives::reduce_chunk(const ReduceRequest& request, std::size_t
     }
     std::byte* out = static_cast<std::byte*>(request.out) + first * request.element_bytes + offset;
     request.kernel(out, group_.slot(group_.rank(), g) + offset, sources_.data(), group_.ranks(), own.count,
-                   {.divisor = request.divisor,
-                    .nontemporal2 = stores_.nontemporal(own.count * request.element_bytes)});
+                   {.divisor = request.divisor});
   }
   tell_chunks(&RankControl::reduced, g + 1);
   return {};
@@ -132,7 +131,7 @@ Status DirectCollectives::copy_out_chunk(const ReduceRequest& request, std::size
     const Block block = block_of(r, group_.ranks(), count, request.element_bytes);
     if (block.count == 0) continue;
     const std::size_t offset = block.offset * request.element_bytes;
-    copy_plain(static_cast<std::byte*>(request.out) + first * request.element_bytes + offset, group_.slot(r, g) + offset,
+    std::memcpy(static_cast<std::byte*>(request.out) + first * request.element_bytes + offset, group_.slot(r, g) + offset,
                block.count * request.element_bytes);
   }
   return {};
@@ -174,8 +173,8 @@ Status DirectCollectives::heap_two_phase(const ReduceRequest& request) {
     const int next = (group_.rank() + 1) % n;
     std::byte* result = outputs_[group_.rank()] + offset;
     request.kernel(result, outputs_[next] + offset, sources_.data(), n, count,
-                   {.divisor = request.divisor, .nontemporal2 = stores_.nontemporal(piece_bytes)});
-    for (int i = 2; i < n; ++i) stores_.copy(outputs_[(group_.rank() + i) % n] + offset, result, piece_bytes);
+                   {.divisor = request.divisor});
+    for (int i = 2; i < n; ++i) copy_prefetched(outputs_[(group_.rank() + i) % n] + offset, result, piece_bytes);
   }
   ++g_;
   tell_chunks(&RankControl::staged, g_);
