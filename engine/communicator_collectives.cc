@@ -14,6 +14,7 @@ using collectives::Path;
 
 Status CommunicatorImpl::check_usable() const {
   if (!failure_.is_ok()) [[unlikely]] return failure_;
+  if (group_->poisoned()) [[unlikely]] return group_->interrupted();
   if (closed_) [[unlikely]] return base::error(StatusCode::closed, "rank {} has closed this communicator", rank());
   return {};
 }

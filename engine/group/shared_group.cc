@@ -11,7 +11,7 @@ namespace slipring::engine {
 SharedGroup::SharedGroup(int rank, const GroupLayout& layout, std::vector<GroupMember> members,
                          collectives::GroupHeaps heaps, const base::WaitWindows& windows, bool oversubscribed)
     : rank_(rank), layout_(layout), members_(std::move(members)), heaps_(std::move(heaps)), windows_(windows),
-      oversubscribed_(oversubscribed) {}
+      oversubscribed_(oversubscribed), record_(&header(0).poison) {}
 
 base::Doorbell& SharedGroup::doorbell(int rank) const noexcept {
   return reinterpret_cast<collectives::RankControl*>(memory(rank) + layout_.direct_offset())->doorbell;
@@ -35,7 +35,7 @@ std::string_view SharedGroup::transport() const noexcept {
 }
 
 Status SharedGroup::poison(const Status& cause) noexcept {
-  PoisonRecord& p = record();
+  PoisonRecord& p = *record_;
   std::uint32_t expected = PoisonRecord::clean;
   // acq_rel: the claim alone carries nothing; the record becomes visible with POISONED below.
   if (p.state.compare_exchange_strong(expected, PoisonRecord::claimed, std::memory_order_acq_rel)) {
@@ -53,8 +53,8 @@ Status SharedGroup::poison(const Status& cause) noexcept {
 }
 
 Status SharedGroup::interrupted() {
-  PoisonRecord& p = record();
-  if (p.state.load(std::memory_order_acquire) != PoisonRecord::poisoned) return {};  // POISONED
+  if (!poisoned()) return {};
+  const PoisonRecord& p = *record_;
   char text[sizeof(p.text)];
   std::memcpy(text, p.text, sizeof text);
   text[sizeof(text) - 1] = '\0';

@@ -51,6 +51,10 @@ class SharedGroup final : public base::Watch {
 
   /// Makes every rank's waits fail with this Status. Returns the poison in force, which may be an earlier one.
   Status poison(const Status& cause) noexcept;
+  /// Whether interrupted() has something to say. One load of a line that stays in the cache.
+  bool poisoned() const noexcept {
+    return record_->state.load(std::memory_order_acquire) == PoisonRecord::poisoned;  // POISONED
+  }
   Status interrupted() override;
   Status check_peers() override;
   /// Told before the process may go: from here on it is not lost but has left.
@@ -61,7 +65,6 @@ class SharedGroup final : public base::Watch {
   SharedGroup(int rank, const GroupLayout& layout, std::vector<GroupMember> members, collectives::GroupHeaps heaps,
               const base::WaitWindows& windows, bool oversubscribed);
   RankHeader& header(int rank) const noexcept { return *reinterpret_cast<RankHeader*>(memory(rank)); }
-  PoisonRecord& record() const noexcept { return header(0).poison; }
 
   const int rank_;
   const GroupLayout layout_;
@@ -69,6 +72,7 @@ class SharedGroup final : public base::Watch {
   const collectives::GroupHeaps heaps_;
   const base::WaitWindows windows_;
   const bool oversubscribed_;
+  PoisonRecord* const record_;  // in rank 0's segment
 };
 
 }  // namespace slipring::engine
