@@ -27,7 +27,7 @@ class Setting:
     launcher: str = ""  # "" starts the ranks directly
     options: tuple = ()
     is_peer: bool = False  # counts for "best peer"
-    groups: str = "all"  # or "two": point to point only; or "crowded": where ranks share cores
+    groups: str = "all"  # or "two": it knows 2 ranks on 2 cores only; or "crowded": where ranks share cores
     install: str = ""
 
     def runs_in(self, group, available):
@@ -48,7 +48,7 @@ YIELD = mca(mpi_yield_when_idle="1")
 
 SETTINGS = (
     Setting("slipring", "contender_slipring"),
-    Setting("bare", "contender_bare"),
+    Setting("bare", "contender_bare", groups="two"),
     Setting("memory", "memory_limit"),
     Setting("openmpi", **OPENMPI),
     Setting("openmpi-copy", **OPENMPI, options=VADER_COPY),
