@@ -95,12 +95,14 @@ TEST(RankEnvironmentTest, UnparsableNumbersNameVariableAndValue) {
 }
 
 TEST(RankEnvironmentTest, ARankOutsideItsJobIsContradicting) {
-  expect_refused(with(complete_but("SLIPRING_RANK", "4")), {"rank 4", "size 4", "SLIPRING_RANK", "SLIPRING_SIZE"});
+  expect_refused(with(complete_but("SLIPRING_RANK", "4")),
+                 {"rank 4", "size 4", "SLIPRING_RANK", "SLIPRING_SIZE"});
 }
 
 TEST(RankEnvironmentTest, AJobOfSeveralNeedsAStoreAndAToken) {
   expect_refused(with(complete_without("SLIPRING_STORE")), {"rank 1 of 4", "SLIPRING_STORE", "tcp://"});
-  expect_refused(with(complete_without("SLIPRING_JOB_TOKEN")), {"SLIPRING_JOB_TOKEN", "SLIPRING_JOB_TOKEN_FILE"});
+  expect_refused(with(complete_without("SLIPRING_JOB_TOKEN")),
+                 {"SLIPRING_JOB_TOKEN", "SLIPRING_JOB_TOKEN_FILE"});
 }
 
 TEST(RankEnvironmentTest, AJobOfOneNeedsNeither) {

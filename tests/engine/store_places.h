@@ -14,8 +14,11 @@
 
 namespace slipring::engine {
 
-// Bounds every wait of a test that is expected to succeed; generous, so that a loaded machine does not fail it.
-inline base::Deadline patience() { return base::Deadline::after(std::chrono::seconds(60)); }
+// Bounds every wait of a test that is expected to succeed; generous, so that a loaded machine does not fail
+// it.
+inline base::Deadline patience() {
+  return base::Deadline::after(std::chrono::seconds(60));
+}
 
 class TemporaryDirectory {
  public:

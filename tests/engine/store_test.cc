@@ -153,7 +153,8 @@ TEST_P(StoreTest, ACounterRefusesWhatItCannotHold) {
   EXPECT_EQ(store->add("text", 1).status().code(), StatusCode::invalid_argument);
   ASSERT_TRUE(store->add("big", std::numeric_limits<std::int64_t>::max()));
   EXPECT_EQ(store->add("big", 1).status().code(), StatusCode::invalid_argument);
-  EXPECT_EQ(value_of(store->get("big", patience())), std::to_string(std::numeric_limits<std::int64_t>::max()));
+  EXPECT_EQ(value_of(store->get("big", patience())),
+            std::to_string(std::numeric_limits<std::int64_t>::max()));
   Result<std::int64_t> down = store->add("down", -5);
   ASSERT_TRUE(down);
   EXPECT_EQ(*down, -5);
@@ -173,8 +174,16 @@ TEST_P(StoreTest, AnyBytesMakeAKeyAndAValue) {
   const auto reader = open();
   std::string all_bytes;
   for (int byte = 0; byte < 256; ++byte) all_bytes.push_back(static_cast<char>(byte));
-  const std::vector<std::string> keys{"../../escape", "a/b", "a_b", ".", "..", " ", all_bytes.substr(0, 255),
-                                      all_bytes.substr(1), std::string(255, 'x'), std::string(254, 'x') + "y"};
+  const std::vector<std::string> keys{"../../escape",
+                                      "a/b",
+                                      "a_b",
+                                      ".",
+                                      "..",
+                                      " ",
+                                      all_bytes.substr(0, 255),
+                                      all_bytes.substr(1),
+                                      std::string(255, 'x'),
+                                      std::string(254, 'x') + "y"};
   for (const std::string& key : keys) ASSERT_TRUE(writer->set(key, key + all_bytes));
   for (const std::string& key : keys) EXPECT_EQ(value_of(reader->get(key, patience())), key + all_bytes);
 }
@@ -220,7 +229,8 @@ TEST_P(StoreTest, ThreadsThatShareAHandleTakeTurns) {
 TEST_P(StoreTest, GatherAllGivesEveryRankEverybodysValueInOrder) {
   constexpr int kRanks = 7;
   on_threads(kRanks, [](int rank, Store& store) {
-    const auto values = gather_all(store, "names", rank, kRanks, "value of " + std::to_string(rank), patience());
+    const auto values =
+        gather_all(store, "names", rank, kRanks, "value of " + std::to_string(rank), patience());
     ASSERT_TRUE(values) << values.status().to_string();
     ASSERT_EQ(values.value().size(), std::size_t{kRanks});
     for (int peer = 0; peer < kRanks; ++peer) {
@@ -253,7 +263,8 @@ TEST_P(StoreTest, TheErrorOfAGatheringNamesWhoIsMissingAndWhoCame) {
     EXPECT_EQ(values.status().code(), StatusCode::timeout);
     EXPECT_NE(values.status().message().find("ranks 2, 5 missing after "), std::string::npos)
         << values.status().message();
-    EXPECT_NE(values.status().message().find("ranks 0, 1, 3, 4 came"), std::string::npos) << values.status().message();
+    EXPECT_NE(values.status().message().find("ranks 0, 1, 3, 4 came"), std::string::npos)
+        << values.status().message();
   });
 }
 
@@ -281,7 +292,8 @@ TEST_P(StoreTest, TwoProcessesThatClaimOneRankAreToldSo) {
 
 TEST_P(StoreTest, RanksThatWereToldDifferentSizesAreToldSo) {
   on_threads(2, [](int rank, Store& store) {
-    const auto values = gather_all(store, "start", rank, rank == 0 ? 2 : 3, "", base::Deadline::after_ms(3000));
+    const auto values =
+        gather_all(store, "start", rank, rank == 0 ? 2 : 3, "", base::Deadline::after_ms(3000));
     ASSERT_FALSE(values);
     EXPECT_EQ(values.status().code(), StatusCode::mismatch) << values.status().message();
     EXPECT_NE(values.status().message().find("with size 2"), std::string::npos) << values.status().message();

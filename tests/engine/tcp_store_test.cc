@@ -116,7 +116,8 @@ class Job {
 
 bool wait_for_drops(const TcpStoreServer& server, std::uint64_t count) {
   const base::Deadline deadline = patience();
-  while (server.dropped_connections() < count && !deadline.passed()) std::this_thread::sleep_for(milliseconds(5));
+  while (server.dropped_connections() < count && !deadline.passed())
+    std::this_thread::sleep_for(milliseconds(5));
   return server.dropped_connections() >= count;
 }
 
@@ -136,7 +137,8 @@ TEST(TcpStore, ARankOfAnotherJobIsToldSoAtOnce) {
   const auto refused = open_store(server->url(), "another token", patience());
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.status().code(), StatusCode::mismatch);
-  EXPECT_NE(refused.status().message().find("job tokens differ"), std::string::npos) << refused.status().message();
+  EXPECT_NE(refused.status().message().find("job tokens differ"), std::string::npos)
+      << refused.status().message();
   EXPECT_NE(refused.status().message().find(server->url()), std::string::npos);
   EXPECT_TRUE(wait_for_drops(*server, 1));
 }
@@ -180,7 +182,8 @@ TEST(TcpStore, TheTokenIsNeverOnTheWire) {
   const auto server = start_server();
   RawConnection honest(server->port());
   ASSERT_TRUE(honest.shake_hands());
-  for (const std::string& sent : {encode_hello(honest.hello), honest.sent_proof, encode_welcome(honest.welcome)}) {
+  for (const std::string& sent :
+       {encode_hello(honest.hello), honest.sent_proof, encode_welcome(honest.welcome)}) {
     EXPECT_EQ(sent.find(std::string_view(kToken).substr(0, 6)), std::string::npos);
   }
 }
@@ -204,7 +207,8 @@ TEST(TcpStore, AServerThatDoesNotKnowTheTokenIsRefused) {
     EXPECT_TRUE(receive_bytes(connection.get(), proof.data(), proof.size(), patience()));
     EXPECT_TRUE(send_bytes(connection.get(), proof, patience()));
   });
-  const auto refused = open_store("tcp://127.0.0.1:" + std::to_string(ntohs(address.sin_port)), kToken, patience());
+  const auto refused =
+      open_store("tcp://127.0.0.1:" + std::to_string(ntohs(address.sin_port)), kToken, patience());
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.status().code(), StatusCode::corrupt);
   EXPECT_NE(refused.status().message().find("did not prove the job token"), std::string::npos);
@@ -222,7 +226,8 @@ TEST(TcpStore, StrangersAreDroppedAndCountedWhileTheJobForms) {
   http.send("GET / HTTP/1.1\r\nHost: localhost\r\n\r\n");
   half_hello.send(encode_hello({}).substr(0, 17));
   zeros.send(std::string(1000, '\0'));
-  for (RawConnection* stranger : {&scanner, &silent, &http, &half_hello, &zeros}) EXPECT_TRUE(stranger->is_dropped());
+  for (RawConnection* stranger : {&scanner, &silent, &http, &half_hello, &zeros})
+    EXPECT_TRUE(stranger->is_dropped());
   EXPECT_EQ(job.join(), 4);
   EXPECT_TRUE(wait_for_drops(*server, 6));
 }
@@ -232,14 +237,26 @@ TEST(TcpStore, ThousandsOfMutatedConversationsHarmNobody) {
   RecordProperty("seed", std::to_string(seed));
   SCOPED_TRACE("seed " + std::to_string(seed));
   std::mt19937 random(seed);
-  const auto pick = [&random](std::size_t count) { return std::uniform_int_distribution<std::size_t>(0, count - 1)(random); };
+  const auto pick = [&random](std::size_t count) {
+    return std::uniform_int_distribution<std::size_t>(0, count - 1)(random);
+  };
   const auto mutate = [&](std::string bytes) {
     switch (pick(5)) {
-      case 0: bytes[pick(bytes.size())] ^= static_cast<char>(1 << pick(8)); break;
-      case 1: bytes.resize(pick(bytes.size())); break;
-      case 2: bytes.insert(pick(bytes.size()), std::string(1 + pick(64), static_cast<char>(pick(256)))); break;
-      case 3: for (std::size_t i = pick(8) + 1; i > 0; --i) bytes[pick(bytes.size())] = static_cast<char>(pick(256)); break;
-      default: break;
+      case 0:
+        bytes[pick(bytes.size())] ^= static_cast<char>(1 << pick(8));
+        break;
+      case 1:
+        bytes.resize(pick(bytes.size()));
+        break;
+      case 2:
+        bytes.insert(pick(bytes.size()), std::string(1 + pick(64), static_cast<char>(pick(256))));
+        break;
+      case 3:
+        for (std::size_t i = pick(8) + 1; i > 0; --i)
+          bytes[pick(bytes.size())] = static_cast<char>(pick(256));
+        break;
+      default:
+        break;
     }
     return bytes;
   };
@@ -247,10 +264,12 @@ TEST(TcpStore, ThousandsOfMutatedConversationsHarmNobody) {
   const auto witness = open_or_fail(server->url());
   ASSERT_TRUE(witness->set("witness", "untouched"));
   Job job(server->url(), 4);
-  const std::vector<std::string> requests{
-      encode_request(StoreOperation::set, 1, "s", "value"),      encode_request(StoreOperation::get, 2, "s", ""),
-      encode_request(StoreOperation::try_get, 3, "s", ""),       encode_request(StoreOperation::claim, 4, "s", "v"),
-      encode_request(StoreOperation::add, 5, "n", encode_count(1)), encode_request(StoreOperation::remove, 6, "n", "")};
+  const std::vector<std::string> requests{encode_request(StoreOperation::set, 1, "s", "value"),
+                                          encode_request(StoreOperation::get, 2, "s", ""),
+                                          encode_request(StoreOperation::try_get, 3, "s", ""),
+                                          encode_request(StoreOperation::claim, 4, "s", "v"),
+                                          encode_request(StoreOperation::add, 5, "n", encode_count(1)),
+                                          encode_request(StoreOperation::remove, 6, "n", "")};
   for (int i = 0; i < 3000; ++i) {
     RawConnection stranger(server->port());
     if (i % 3 == 0) {
@@ -286,7 +305,8 @@ TEST(TcpStore, ARankThatDiesInTheMiddleOfARequestLeavesNoTrace) {
   {
     RawConnection rank(server->port());
     ASSERT_TRUE(rank.shake_hands());
-    ASSERT_TRUE(rank.send(encode_request(StoreOperation::set, 1, "key", std::string(1000, 'v')).substr(0, 500)));
+    ASSERT_TRUE(
+        rank.send(encode_request(StoreOperation::set, 1, "key", std::string(1000, 'v')).substr(0, 500)));
   }
   EXPECT_TRUE(wait_for_drops(*server, 1));
   EXPECT_FALSE(open_or_fail(server->url())->try_get("key").value().has_value());
@@ -296,13 +316,15 @@ TEST(TcpStore, ARequestInSinglesBytesIsUnderstood) {
   const auto server = start_server();
   RawConnection rank(server->port());
   ASSERT_TRUE(rank.shake_hands());
-  for (const char byte : encode_request(StoreOperation::set, 1, "key", "value")) ASSERT_TRUE(rank.send({&byte, 1}));
+  for (const char byte : encode_request(StoreOperation::set, 1, "key", "value"))
+    ASSERT_TRUE(rank.send({&byte, 1}));
   ASSERT_TRUE(rank.receive(kStoreReplyHeaderBytes));
   EXPECT_EQ(open_or_fail(server->url())->get("key", patience()).value(), "value");
 }
 
 TEST(TcpStore, MoreSilentStrangersThanThereIsRoomForDoNotKeepTheJobOut) {
-  const auto server = start_server({.max_unproven_connections = 8, .silence_limit = std::chrono::minutes(10)});
+  const auto server =
+      start_server({.max_unproven_connections = 8, .silence_limit = std::chrono::minutes(10)});
   std::vector<RawConnection> crowd;
   for (int i = 0; i < 100; ++i) crowd.emplace_back(server->port());
   Job job(server->url(), 4);
@@ -390,13 +412,15 @@ TEST(TcpStore, SomethingThatIsNoStoreIsNamedAsThat) {
   ASSERT_EQ(getsockname(listener.get(), reinterpret_cast<sockaddr*>(&address), &bytes), 0);
   std::jthread web_server([&listener] {
     base::FileDescriptor connection(accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
-    EXPECT_TRUE(send_bytes(connection.get(), "HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n", patience()));
+    EXPECT_TRUE(
+        send_bytes(connection.get(), "HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n", patience()));
     char byte;
     // Until the client leaves.
     while (receive_bytes(connection.get(), &byte, 1, patience())) {
     }
   });
-  const auto store = open_store("tcp://127.0.0.1:" + std::to_string(ntohs(address.sin_port)), kToken, patience());
+  const auto store =
+      open_store("tcp://127.0.0.1:" + std::to_string(ntohs(address.sin_port)), kToken, patience());
   ASSERT_FALSE(store);
   EXPECT_NE(store.status().message().find("something else than a slipring store"), std::string::npos)
       << store.status().message();
@@ -447,14 +471,34 @@ TEST(TcpStore, OpeningAndClosingLeavesNoDescriptor) {
 }
 
 TEST(StoreUrl, HasOneGrammarAndErrorsShowAnExample) {
-  for (const char* url : {"", "tcp", "tcp://", "tcp://host", "tcp://:1", "tcp://host:", "tcp://host:0", "tcp://host:65536",
-                          "tcp://host:12x", "tcp://host:-1", "tcp://::1:80", "tcp://[::1]", "tcp://[::1]80", "tcp://[]:80",
-                          "file://", "file://relative/path", "file:/tmp", "/tmp/x", "TCP://127.0.0.1:80",
-                          "udp://127.0.0.1:80", "memory", " tcp://127.0.0.1:80", "tcp://127.0.0.1:80/"}) {
+  for (const char* url : {"",
+                          "tcp",
+                          "tcp://",
+                          "tcp://host",
+                          "tcp://:1",
+                          "tcp://host:",
+                          "tcp://host:0",
+                          "tcp://host:65536",
+                          "tcp://host:12x",
+                          "tcp://host:-1",
+                          "tcp://::1:80",
+                          "tcp://[::1]",
+                          "tcp://[::1]80",
+                          "tcp://[]:80",
+                          "file://",
+                          "file://relative/path",
+                          "file:/tmp",
+                          "/tmp/x",
+                          "TCP://127.0.0.1:80",
+                          "udp://127.0.0.1:80",
+                          "memory",
+                          " tcp://127.0.0.1:80",
+                          "tcp://127.0.0.1:80/"}) {
     const auto store = open_store(url, kToken, base::Deadline::after_ms(0));
     ASSERT_FALSE(store) << url;
     EXPECT_EQ(store.status().code(), StatusCode::invalid_argument) << url;
-    EXPECT_NE(store.status().message().find("tcp://127.0.0.1:29500"), std::string::npos) << store.status().message();
+    EXPECT_NE(store.status().message().find("tcp://127.0.0.1:29500"), std::string::npos)
+        << store.status().message();
   }
 }
 
