@@ -2,6 +2,9 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <cerrno>
+#include <cstdio>
+#include <system_error>
 
 #include "base/config.h"
 #include "tools/host_facts.h"
@@ -62,5 +65,14 @@ int run(int argc, char** argv) {
 }  // namespace slipring::tools
 
 int main(int argc, char** argv) {
-  return slipring::tools::run(argc, argv);
+  try {
+    const int exit_status = slipring::tools::run(argc, argv);
+    // A dump that was cut short by a full disk must not pass for a whole one.
+    if (std::fflush(stdout) != 0)
+      throw std::system_error(errno, std::generic_category(), "write standard output");
+    return exit_status;
+  } catch (const std::exception& failure) {
+    fmt::print(stderr, "slipring-info: {}\n", failure.what());
+    return 1;
+  }
 }
