@@ -15,11 +15,14 @@ constexpr int kBadUsage = 2;
 
 JobOptions job_options(const Options& options) {
   JobOptions job;
-  if (options.algorithm != "auto") job.config[std::string(options.operation->algorithm_key)] = options.algorithm;
+  if (options.algorithm != "auto")
+    job.config[std::string(options.operation->algorithm_key)] = options.algorithm;
   return job;
 }
 
-void say(std::string_view sentence) { fmt::print(stderr, "slipring-perf: {}\n", sentence); }
+void say(std::string_view sentence) {
+  fmt::print(stderr, "slipring-perf: {}\n", sentence);
+}
 
 int run_processes(const Options& options, int argc, char** argv) {
   if (const char* rank = std::getenv("SLIPRING_RANK")) {
@@ -64,7 +67,8 @@ int run(int argc, char** argv) {
     return run_ranks_of_this_process(options, before_join);
   } catch (const Error& error) {
     const bool nowhere = options.threads == 0 && !std::getenv("SLIPRING_RANK");
-    say(error.what() + std::string(nowhere ? "; give --procs N or --threads N, or start it with slipring-run" : ""));
+    say(error.what() +
+        std::string(nowhere ? "; give --procs N or --threads N, or start it with slipring-run" : ""));
   } catch (const std::exception& error) {
     say(error.what());
   }
@@ -74,4 +78,6 @@ int run(int argc, char** argv) {
 }  // namespace
 }  // namespace slipring::tools::perf
 
-int main(int argc, char** argv) { return slipring::tools::perf::run(argc, argv); }
+int main(int argc, char** argv) {
+  return slipring::tools::perf::run(argc, argv);
+}

@@ -72,17 +72,21 @@ Mlp::Mlp(slipring::Communicator& comm, const std::string& folder) : comm_(comm) 
     hidden_units_ = std::max(hidden_units_, up.rows());
   }
   if (blocks_.empty()) throw NpyError(block_path(folder, 0, "up") + ": there is no such file");
-  if (std::max({tokens_, widest, hidden_units_}) > INT_MAX) throw NpyError(folder + ": a dimension is above 2^31");
+  if (std::max({tokens_, widest, hidden_units_}) > INT_MAX)
+    throw NpyError(folder + ": a dimension is above 2^31");
   output_width_ = width;
 
   input_.resize(tokens_ * activations.columns());
   if (comm.rank() == 0) activations.read({0, tokens_}, {0, activations.columns()}, input_);
   comm.broadcast(input_.data(), input_.size(), slipring::DType::f32, 0);
   hidden_.resize(tokens_ * most_hidden);
-  activations_ = static_cast<float*>(comm.heap_allocate(std::max<std::size_t>(1, tokens_ * widest) * sizeof(float)));
+  activations_ =
+      static_cast<float*>(comm.heap_allocate(std::max<std::size_t>(1, tokens_ * widest) * sizeof(float)));
 }
 
-Mlp::~Mlp() { comm_.heap_free(activations_); }
+Mlp::~Mlp() {
+  comm_.heap_free(activations_);
+}
 
 void Mlp::read_block(const NpyReader& up, const NpyReader& down) {
   const Range mine = part_of(up.rows(), comm_.rank(), comm_.size());

@@ -2,12 +2,12 @@
 //
 //   block:  y = gelu(x * up^T) * down^T        up [hidden, in], down [out, hidden], x [tokens, in]
 //
-// Each rank holds the rows of `up` and the columns of `down` that belong to its part of the hidden units, so that
-// it computes its part of gelu(x * up^T) alone and a partial sum of y; one all_reduce per block adds the partial
-// sums. The parts need not be equal, and may be empty. gelu is the tanh form:
+// Each rank holds the rows of `up` and the columns of `down` that belong to its part of the hidden units, so
+// that it computes its part of gelu(x * up^T) alone and a partial sum of y; one all_reduce per block adds the
+// partial sums. The parts need not be equal, and may be empty. gelu is the tanh form:
 //   gelu(v) = v/2 * (1 + tanh(sqrt(2/pi) * (v + 0.044715 v^3)))
-// An Mlp belongs to one thread; every rank builds it from the same files. Errors throw: NpyError for files that
-// are wrong or do not fit together, slipring::Error from the communicator.
+// An Mlp belongs to one thread; every rank builds it from the same files. Errors throw: NpyError for files
+// that are wrong or do not fit together, slipring::Error from the communicator.
 #pragma once
 
 #include <slipring/communicator.h>
@@ -46,7 +46,9 @@ class Mlp {
   std::size_t blocks() const noexcept { return blocks_.size(); }
   std::size_t tokens() const noexcept { return tokens_; }
   std::size_t output_width() const noexcept { return output_width_; }
-  std::size_t hidden_units() const noexcept { return hidden_units_; }  ///< of the widest block, over all ranks
+  std::size_t hidden_units() const noexcept {
+    return hidden_units_;
+  }  ///< of the widest block, over all ranks
 
  private:
   struct Block {

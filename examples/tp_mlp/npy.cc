@@ -29,7 +29,9 @@ std::size_t to_size(const std::string& digits) {
 
 }  // namespace
 
-void NpyReader::fail(const std::string& what) const { throw NpyError(path_ + ": " + what); }
+void NpyReader::fail(const std::string& what) const {
+  throw NpyError(path_ + ": " + what);
+}
 
 NpyReader::NpyReader(const std::string& path) : path_(path), fd_(::open(path.c_str(), O_RDONLY | O_CLOEXEC)) {
   if (fd_ < 0) fail(std::string("cannot be opened: ") + std::strerror(errno));
@@ -41,7 +43,9 @@ NpyReader::NpyReader(const std::string& path) : path_(path), fd_(::open(path.c_s
   }
 }
 
-NpyReader::~NpyReader() { ::close(fd_); }
+NpyReader::~NpyReader() {
+  ::close(fd_);
+}
 
 void NpyReader::read_header() {
   struct stat info {};
@@ -69,7 +73,8 @@ void NpyReader::read_header() {
   data_offset_ = header_offset + header_bytes;
 
   std::smatch found;
-  if (!std::regex_search(header, found, std::regex(R"('descr':\s*'([^']*)')"))) fail("its header has no dtype");
+  if (!std::regex_search(header, found, std::regex(R"('descr':\s*'([^']*)')")))
+    fail("its header has no dtype");
   if (found[1] != "<f4") fail("its dtype is " + found[1].str() + "; only <f4 (float32) is read");
   if (!std::regex_search(header, std::regex(R"('fortran_order':\s*False)"))) fail("not in C order");
   if (!std::regex_search(header, found, std::regex(R"('shape':\s*\(\s*(\d+)L?,\s*(\d+)L?,?\s*\))"))) {
@@ -111,7 +116,8 @@ void NpyReader::read(Range rows, Range columns, std::span<float> out) const {
     return;
   }
   for (std::size_t row = rows.begin; row < rows.end; ++row) {
-    read_bytes(out.data() + (row - rows.begin) * columns.size(), columns.size() * sizeof(float), offset_of(row));
+    read_bytes(out.data() + (row - rows.begin) * columns.size(), columns.size() * sizeof(float),
+               offset_of(row));
   }
 }
 

@@ -1,7 +1,7 @@
 // Files of numpy arrays (.npy, format versions 1 to 3): two-dimensional, f32, little-endian, C order.
 //
-// Everything a file says about itself is checked against its size before a byte of data is read; what does not
-// fit throws NpyError, whose text starts with the path. A matrix may be read in part: each rank of a
+// Everything a file says about itself is checked against its size before a byte of data is read; what does
+// not fit throws NpyError, whose text starts with the path. A matrix may be read in part: each rank of a
 // tensor-parallel job reads only its slice. NpyReader owns its descriptor; one thread at a time.
 #pragma once
 

@@ -21,7 +21,8 @@ struct Arguments {
   int passes = 5;
 };
 
-void report(const slipring::Communicator& comm, const tp_mlp::Mlp& mlp, const std::vector<tp_mlp::PassTimes>& passes) {
+void report(const slipring::Communicator& comm, const tp_mlp::Mlp& mlp,
+            const std::vector<tp_mlp::PassTimes>& passes) {
   std::vector<double> calls;
   double total_us = 0, wait_us = 0;
   for (const tp_mlp::PassTimes& pass : passes) {
@@ -33,13 +34,16 @@ void report(const slipring::Communicator& comm, const tp_mlp::Mlp& mlp, const st
   const double all_reduce_us = std::accumulate(calls.begin(), calls.end(), 0.0);
   const std::size_t bytes = mlp.output().size_bytes();
   const slipring::Selection selection = comm.explain("all_reduce", bytes);
-  std::printf("tp_mlp: ranks %d, blocks %zu, tokens %zu, hidden units %zu, outputs %zu, passes %zu of %.1f ms each\n",
-              comm.size(), mlp.blocks(), mlp.tokens(), mlp.hidden_units(), mlp.output_width(), passes.size(),
-              total_us / 1e3 / static_cast<double>(passes.size()));
-  std::printf("tp_mlp: all_reduce of %zu bytes (%s, %s): calls %zu, median %.1f us, total %.2f ms, %.2f %% of the time;"
-              " waiting for the slowest rank %.2f %%\n",
-              bytes, selection.algorithm.c_str(), selection.transport.c_str(), calls.size(), calls[calls.size() / 2],
-              all_reduce_us / 1e3, 100 * all_reduce_us / total_us, 100 * wait_us / total_us);
+  std::printf(
+      "tp_mlp: ranks %d, blocks %zu, tokens %zu, hidden units %zu, outputs %zu, passes %zu of %.1f ms each\n",
+      comm.size(), mlp.blocks(), mlp.tokens(), mlp.hidden_units(), mlp.output_width(), passes.size(),
+      total_us / 1e3 / static_cast<double>(passes.size()));
+  std::printf(
+      "tp_mlp: all_reduce of %zu bytes (%s, %s): calls %zu, median %.1f us, total %.2f ms, %.2f %% of the "
+      "time;"
+      " waiting for the slowest rank %.2f %%\n",
+      bytes, selection.algorithm.c_str(), selection.transport.c_str(), calls.size(), calls[calls.size() / 2],
+      all_reduce_us / 1e3, 100 * all_reduce_us / total_us, 100 * wait_us / total_us);
 }
 
 void run(const Arguments& arguments) {
@@ -67,7 +71,8 @@ void run(const Arguments& arguments) {
 int main(int argc, char** argv) {
   CLI::App app("Runs a tensor-parallel MLP from .npy files on the ranks of a job.", "tp_mlp");
   Arguments arguments;
-  app.add_option("--input", arguments.input, "folder with activations.npy, block_00_up.npy, block_00_down.npy, ...")
+  app.add_option("--input", arguments.input,
+                 "folder with activations.npy, block_00_up.npy, block_00_down.npy, ...")
       ->required()
       ->check(CLI::ExistingDirectory);
   app.add_option("--output", arguments.output, ".npy file that rank 0 writes the result to")->required();

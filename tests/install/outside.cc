@@ -1,4 +1,5 @@
-// An outside user's program: two threads of one process, or with --join the ranks of a job, add up their ranks.
+// An outside user's program: two threads of one process, or with --join the ranks of a job, add up their
+// ranks.
 #include <slipring/communicator.h>
 
 #include <cstdio>
@@ -11,7 +12,8 @@ static void add_up(slipring::Communicator& comm) {
   comm.all_reduce(std::span(x), slipring::ReduceOp::sum);
   const float expected = static_cast<float>(comm.size() * (comm.size() + 1) / 2);
   for (const float value : x) {
-    if (value != expected) throw slipring::Error(slipring::Status(slipring::StatusCode::corrupt, "wrong sum"));
+    if (value != expected)
+      throw slipring::Error(slipring::Status(slipring::StatusCode::corrupt, "wrong sum"));
   }
 }
 

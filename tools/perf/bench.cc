@@ -32,7 +32,8 @@ using AffinityText = std::array<char, 40>;
 /// "rank 0 CPU 0, rank 1 CPU 1"; many ranks that may run on the same CPUs are named once.
 std::string affinity_of_ranks(const std::vector<AffinityText>& texts) {
   std::map<std::string, std::vector<int>> ranks_of;
-  for (std::size_t rank = 0; rank < texts.size(); ++rank) ranks_of[texts[rank].data()].push_back(static_cast<int>(rank));
+  for (std::size_t rank = 0; rank < texts.size(); ++rank)
+    ranks_of[texts[rank].data()].push_back(static_cast<int>(rank));
   std::string line;
   for (const auto& [text, ranks] : ranks_of) {
     if (!line.empty()) line += ", ";
@@ -51,16 +52,20 @@ std::string fact(const std::vector<Fact>& facts, std::string_view name) {
 std::vector<Fact> header_facts(const Communicator& comm, const Options& options,
                                const std::vector<AffinityText>& affinities, std::size_t cpus) {
   const std::vector<Fact> host = host_facts();
-  const std::string form = options.operation->reduces ? (options.out_of_place ? ", out of place" : ", in place")
-                           : options.in_place         ? ", in place"
-                                                      : "";
+  const std::string form = options.operation->reduces
+                               ? (options.out_of_place ? ", out of place" : ", in place")
+                           : options.in_place ? ", in place"
+                                              : "";
   const auto local_size = static_cast<std::size_t>(comm.local_size());
   return {
       {"slipring-perf", SLIPRING_VERSION},
       {"operation", fmt::format("{}{}, buffers {}, check {}", options.operation->name, form,
                                 options.heap ? "heap" : "private", options.check ? "every element" : "off")},
-      {"ranks", fmt::format("{} {} on {} node(s)", comm.size(), options.threads > 0 ? "threads" : "processes", comm.nodes())},
-      {"ranks per core", fmt::format("{:.4g}", cpus ? static_cast<double>(local_size) / static_cast<double>(std::min(cpus, local_size)) : 0.0)},
+      {"ranks", fmt::format("{} {} on {} node(s)", comm.size(), options.threads > 0 ? "threads" : "processes",
+                            comm.nodes())},
+      {"ranks per core", fmt::format("{:.4g}", cpus ? static_cast<double>(local_size) /
+                                                          static_cast<double>(std::min(cpus, local_size))
+                                                    : 0.0)},
       {"affinity", affinity_of_ranks(affinities)},
       {"host", fact(host, "host")},
       {"cpu", fact(host, "cpu")},
@@ -74,18 +79,23 @@ struct Overhead {
   std::int64_t shared_bytes = 0;
 };
 
-Overhead overhead(const Options& options, const ResidentMemory& before_join, std::size_t buffer_bytes, int size) {
+Overhead overhead(const Options& options, const ResidentMemory& before_join, std::size_t buffer_bytes,
+                  int size) {
   const ResidentMemory now = resident_memory();
   // Threads share one process: each is taken to have its part.
   const std::int64_t ranks_here = options.threads > 0 ? size : 1;
   const auto buffers = static_cast<std::int64_t>(buffer_bytes);
   return {std::max<std::int64_t>(0, (now.bytes - before_join.bytes) / ranks_here - buffers),
-          std::max<std::int64_t>(0, (now.shared_bytes - before_join.shared_bytes) / ranks_here - (options.heap ? buffers : 0))};
+          std::max<std::int64_t>(
+              0, (now.shared_bytes - before_join.shared_bytes) / ranks_here - (options.heap ? buffers : 0))};
 }
 
-Row make_row(const Communicator& comm, const Options& options, std::size_t bytes, const Measurement& measured) {
+Row make_row(const Communicator& comm, const Options& options, std::size_t bytes,
+             const Measurement& measured) {
   const OperationInfo& info = *options.operation;
-  const Selection selection = comm.explain(std::string(info.name), bytes);
+  // Messages take the transport of the ranks' channels, as a barrier does; there is no algorithm to choose.
+  Selection selection = comm.explain(info.is_collective ? std::string(info.name) : "barrier", bytes);
+  if (!info.is_collective) selection.algorithm = "channel";
   Row row;
   row.op = info.name;
   row.bytes = bytes;
@@ -150,11 +160,13 @@ int run_bench(Communicator& comm, const Options& options, const ResidentMemory& 
   const auto overheads = gather(comm, overhead(options, before_join, operation->buffer_bytes(), comm.size()));
   comm.barrier();  // rank 0 decides the exit status; nobody leaves before the last message has arrived
   if (comm.rank() != 0) return 0;
-  const auto most = *std::max_element(overheads.begin(), overheads.end(), [](const Overhead& a, const Overhead& b) { return a.bytes < b.bytes; });
-  report->closing({{"memory", fmt::format("{} resident per rank beside program and user buffers, {} of it shared",
-                                          readable_bytes(static_cast<std::uint64_t>(most.bytes)),
-                                          readable_bytes(static_cast<std::uint64_t>(most.shared_bytes)))},
-                   {"wrong", options.check ? fmt::format("{} elements", wrong) : "not checked"}});
+  const auto most = *std::max_element(overheads.begin(), overheads.end(),
+                                      [](const Overhead& a, const Overhead& b) { return a.bytes < b.bytes; });
+  report->closing(
+      {{"memory", fmt::format("{} resident per rank beside program and user buffers, {} of it shared",
+                              readable_bytes(static_cast<std::uint64_t>(most.bytes)),
+                              readable_bytes(static_cast<std::uint64_t>(most.shared_bytes)))},
+       {"wrong", options.check ? fmt::format("{} elements", wrong) : "not checked"}});
   expect(report->finish());
   return wrong == 0 ? 0 : 1;
 }

@@ -7,8 +7,8 @@
 
 namespace slipring::tools::perf {
 
-/// Exit status: on rank 0 whether anything was wrong, 0 on the others. `before_join` is what was resident before
-/// this process joined. Throws slipring::Error.
+/// Exit status: on rank 0 whether anything was wrong, 0 on the others. `before_join` is what was resident
+/// before this process joined. Throws slipring::Error.
 int run_bench(Communicator& comm, const Options& options, const ResidentMemory& before_join);
 
 }  // namespace slipring::tools::perf

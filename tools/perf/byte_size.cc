@@ -13,10 +13,14 @@ std::optional<int> suffix_shift(std::string_view suffix) {
   if (suffix.empty()) return 0;
   if (suffix.size() > 1) return std::nullopt;
   switch (suffix[0] | 0x20) {
-    case 'k': return 10;
-    case 'm': return 20;
-    case 'g': return 30;
-    default: return std::nullopt;
+    case 'k':
+      return 10;
+    case 'm':
+      return 20;
+    case 'g':
+      return 30;
+    default:
+      return std::nullopt;
   }
 }
 

@@ -1,5 +1,5 @@
-// gather: every rank's value on rank 0, by rank; empty on the others. By messages, so that a collective under test
-// cannot hide what it did wrong. Throws slipring::Error.
+// gather: every rank's value on rank 0, by rank; empty on the others. By messages, so that a collective under
+// test cannot hide what it did wrong. Throws slipring::Error.
 #pragma once
 
 #include <type_traits>

@@ -15,15 +15,19 @@ using Clock = std::chrono::steady_clock;
 
 // Reading the clock may cost this share of a sample.
 constexpr double kClockShare = 0.01;
-// Without --iters: how long the samples of one size take together, and how many they are at least and at most.
+// Without --iters: how long the samples of one size take together, and how many they are at least and at
+// most.
 constexpr double kSizeNs = 200e6;
 constexpr double kMinSamples = 20;
 constexpr double kMaxSamples = 20000;
-// Second warm-up, whose time tells how to sample: long enough that the first operations' cold caches do not count.
+// Second warm-up, whose time tells how to sample: long enough that the first operations' cold caches do not
+// count.
 constexpr double kTrialNs = 300e3;
 constexpr double kMaxTrialRuns = 2000;
 
-double ns_since(Clock::time_point start) { return std::chrono::duration<double, std::nano>(Clock::now() - start).count(); }
+double ns_since(Clock::time_point start) {
+  return std::chrono::duration<double, std::nano>(Clock::now() - start).count();
+}
 
 double clock_read_ns() {
   constexpr int kReads = 1000;
@@ -103,7 +107,8 @@ Measurement measure(Communicator& comm, Operation& operation, const Options& opt
   // Once more afterwards: the many operations in between must not have left anything behind.
   if (options.check) result.wrong += operation.wrong() + wrong_in_one_run(comm, operation, count);
 
-  const auto all = gather(comm, std::array<double, 3>{result.time_us.median, result.time_us.min, result.time_us.p99});
+  const auto all =
+      gather(comm, std::array<double, 3>{result.time_us.median, result.time_us.min, result.time_us.p99});
   for (const auto& [median, min, p99] : all) {
     result.time_us.median = std::max(result.time_us.median, median);
     result.time_us.min = std::max(result.time_us.min, min);

@@ -13,7 +13,8 @@ std::span<const OperationInfo* const> operations() {
 
 const OperationInfo* find_operation(std::string_view name) {
   const auto all = operations();
-  const auto found = std::find_if(all.begin(), all.end(), [&](const OperationInfo* info) { return info->name == name; });
+  const auto found =
+      std::find_if(all.begin(), all.end(), [&](const OperationInfo* info) { return info->name == name; });
   return found == all.end() ? nullptr : *found;
 }
 

@@ -1,12 +1,12 @@
-// Operation: one thing that slipring-perf can measure. A new one is a file in operations/ and its line in the list
-// of operation.cc.
+// Operation: one thing that slipring-perf can measure. A new one is a file in operations/ and its line in the
+// list of operation.cc.
 //
 //   operation->set_up(count, Data::checked);   // every rank: buffers hold known data
 //   operation->run(1);                         // every rank
 //   operation->wrong();                        // elements on this rank that are not what they should be
 //
-// Data::checked is data that differs from element to element, and is good for one run. Data::timed is data that
-// stays valid however often the operation runs, so that a timed loop does nothing but the operation and
+// Data::checked is data that differs from element to element, and is good for one run. Data::timed is data
+// that stays valid however often the operation runs, so that a timed loop does nothing but the operation and
 // its result can be checked too. Belongs to one rank's thread; failures are thrown as slipring::Error.
 #pragma once
 
@@ -38,7 +38,8 @@ struct OperationInfo {
   std::string_view name;
   std::string_view meaning;
   std::string_view algorithm_key = {};  ///< configuration key that --algo sets; empty: there is no choice
-  bool has_size = true;            ///< false: one row, of 0 bytes
+  bool is_collective = true;            ///< false: goes through channels, without a choice of algorithm
+  bool has_size = true;                 ///< false: one row, of 0 bytes
   bool reduces = false;
   bool rooted = false;
   bool has_in_place_form = false;

@@ -15,7 +15,8 @@ constexpr int kBadUsage = 2;
 
 std::string operation_list() {
   std::string text;
-  for (const OperationInfo* info : operations()) text += fmt::format("\n  {:<12}{}", info->name, info->meaning);
+  for (const OperationInfo* info : operations())
+    text += fmt::format("\n  {:<12}{}", info->name, info->meaning);
   return text;
 }
 
@@ -38,7 +39,8 @@ CLI::callback_t parsed_size(std::size_t& target) {
 
 void declare(CLI::App& app, Options& options, std::string& operation, std::string& pin) {
   app.add_option("OP", operation, "operation:" + operation_list())->required();
-  auto* procs = app.add_option("--procs", options.procs, "start N processes on this host")->check(CLI::Range(1, 4096));
+  auto* procs =
+      app.add_option("--procs", options.procs, "start N processes on this host")->check(CLI::Range(1, 4096));
   app.add_option("--threads", options.threads, "run N threads of this process")
       ->check(CLI::Range(1, 4096))
       ->excludes(procs);
@@ -47,32 +49,40 @@ void declare(CLI::App& app, Options& options, std::string& operation, std::strin
   app.add_option("-f,--factor", options.factor, "from one size to the next")
       ->check(CLI::Range(2, 1 << 30))
       ->capture_default_str();
-  app.add_option("-n,--iters", options.iters,
-                 "timed samples per size (as many as fit into 0.2 s, at least 20); a sample is one operation, or a "
-                 "batch of short ones, so that reading the clock costs under 1 %")
+  app.add_option(
+         "-n,--iters", options.iters,
+         "timed samples per size (as many as fit into 0.2 s, at least 20); a sample is one operation, or a "
+         "batch of short ones, so that reading the clock costs under 1 %")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 32));
   app.add_option("-w,--warmup", options.warmup, "operations before timing")
       ->check(CLI::Range(std::int64_t{0}, std::int64_t{1} << 32))
       ->capture_default_str();
   app.add_option("-d,--dtype", parsed(options.dtype, parse_dtype), "f32 f64 i32 i64 (f32)");
   app.add_option("-o,--redop", parsed(options.redop, parse_reduce_op), "sum prod min max avg (sum)");
-  app.add_option("-r,--root", options.root, "root of broadcast")->check(CLI::NonNegativeNumber)->capture_default_str();
-  app.add_option("-a,--algo", options.algorithm, "algorithm of all_reduce or broadcast")->capture_default_str();
+  app.add_option("-r,--root", options.root, "root of broadcast")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  app.add_option("-a,--algo", options.algorithm, "algorithm of all_reduce or broadcast")
+      ->capture_default_str();
   app.add_option("-c,--check", options.check, "0|1: compare every element with the expected one (1)");
   app.add_flag("--out-of-place", options.out_of_place, "all_reduce: separate input and output");
-  app.add_flag("--in-place", options.in_place,
-               "stream: the producer stores into the slot and the consumer sums there, instead of copies from and to "
-               "user buffers");
+  app.add_flag(
+      "--in-place", options.in_place,
+      "stream: the producer stores into the slot and the consumer sums there, instead of copies from and to "
+      "user buffers");
   app.add_flag("--heap", options.heap, "user buffers in the heap, where peers reach them without staging");
-  app.add_option("--pin", pin,
-                 "1 (default): one rank per core if there are as many cores; 0: leave ranks alone; or a CPU list such "
-                 "as 0,2-5, whose CPUs the ranks take in turn (0,0: all ranks on CPU 0)");
+  app.add_option(
+      "--pin", pin,
+      "1 (default): one rank per core if there are as many cores; 0: leave ranks alone; or a CPU list such "
+      "as 0,2-5, whose CPUs the ranks take in turn (0,0: all ranks on CPU 0)");
   app.add_option("--json", options.json, "file for one JSON object per row; - for standard output");
   app.add_option("--csv", options.csv, "file for comma-separated rows; - for standard output");
   app.set_version_flag("--version", "slipring-perf " SLIPRING_VERSION);
   app.footer(
-      "Without --procs and --threads it joins the job of its environment (slipring-run -n N slipring-perf OP).\n"
-      "Times are medians in microseconds, each of the slowest rank; bandwidths are in 10^9 bytes per second.\n"
+      "Without --procs and --threads it joins the job of its environment (slipring-run -n N slipring-perf "
+      "OP).\n"
+      "Times are medians in microseconds, each of the slowest rank; bandwidths are in 10^9 bytes per "
+      "second.\n"
       "Exit status: 0, 1 when an element was wrong or the job failed, 2 for a wrong command line.");
 }
 
@@ -102,10 +112,12 @@ std::variant<Options, EarlyExit> parse_options(int argc, const char* const* argv
     app.parse(argc, argv);
     options.operation = find_operation(operation);
     if (!options.operation) {
-      throw CLI::ValidationError("OP", fmt::format("there is no operation {}; choose from{}", operation, operation_list()));
+      throw CLI::ValidationError(
+          "OP", fmt::format("there is no operation {}; choose from{}", operation, operation_list()));
     }
     const auto request = parse_pin_request(pin);
-    if (!request) throw CLI::ValidationError("--pin", fmt::format("{} is neither 0, 1 nor a list of CPUs", pin));
+    if (!request)
+      throw CLI::ValidationError("--pin", fmt::format("{} is neither 0, 1 nor a list of CPUs", pin));
     options.pin = *request;
     const std::string problem = contradiction(options);
     if (!problem.empty()) throw CLI::ValidationError(problem);

@@ -10,10 +10,14 @@ namespace {
 template <class F>
 auto with_type(DType dtype, F&& f) {
   switch (dtype) {
-    case DType::f32: return f(float{});
-    case DType::f64: return f(double{});
-    case DType::i32: return f(std::int32_t{});
-    case DType::i64: break;
+    case DType::f32:
+      return f(float{});
+    case DType::f64:
+      return f(double{});
+    case DType::i32:
+      return f(std::int32_t{});
+    case DType::i64:
+      break;
   }
   return f(std::int64_t{});
 }
@@ -26,7 +30,8 @@ std::uint64_t mixed(std::uint64_t x) {
 }
 
 int element(ReduceOp op, int ranks, std::uint64_t seed, int rank, std::size_t index) {
-  const std::uint64_t bits = mixed(seed * 0x9e3779b97f4a7c15U + static_cast<std::uint64_t>(rank) * Pattern::kPeriod + index);
+  const std::uint64_t bits =
+      mixed(seed * 0x9e3779b97f4a7c15U + static_cast<std::uint64_t>(rank) * Pattern::kPeriod + index);
   if (op != ReduceOp::prod) return static_cast<int>(bits % 127) - 63;
   // One rank brings in a factor of 3 and the others a sign: products stay small for any number of ranks.
   const int magnitude = static_cast<int>(index % static_cast<std::size_t>(ranks)) == rank ? 3 : 1;
@@ -41,10 +46,18 @@ T reduced(ReduceOp op, int ranks, std::uint64_t seed, std::size_t index) {
     const std::int64_t next = element(op, ranks, seed, rank, index);
     switch (op) {
       case ReduceOp::sum:
-      case ReduceOp::avg: value += next; break;
-      case ReduceOp::prod: value *= next; break;
-      case ReduceOp::min: value = std::min(value, next); break;
-      case ReduceOp::max: value = std::max(value, next); break;
+      case ReduceOp::avg:
+        value += next;
+        break;
+      case ReduceOp::prod:
+        value *= next;
+        break;
+      case ReduceOp::min:
+        value = std::min(value, next);
+        break;
+      case ReduceOp::max:
+        value = std::max(value, next);
+        break;
     }
   }
   return op == ReduceOp::avg ? static_cast<T>(value) / static_cast<T>(ranks) : static_cast<T>(value);
@@ -60,7 +73,8 @@ std::vector<std::byte> period_of(Value&& value) {
   return bytes;
 }
 
-/// Calls `f` with each stretch of [0, count) that lies in one period: start in the buffer, start in the period, length.
+/// Calls `f` with each stretch of [0, count) that lies in one period: start in the buffer, start in the
+/// period, length.
 template <class F>
 void for_each_stretch(std::size_t count, std::size_t first, F&& f) {
   for (std::size_t done = 0; done < count;) {
@@ -95,14 +109,17 @@ std::uint64_t Pattern::wrong_data(const void* buffer, std::size_t count, int ran
 }
 
 std::uint64_t Pattern::wrong_reduction(const void* buffer, std::size_t count) const {
-  return differing(buffer, count, with_type(dtype_, [&]<class T>(T) {
-                     return period_of<T>([&](std::size_t i) { return reduced<T>(op_, ranks_, seed_, i); });
-                   }),
-                   0);
+  return differing(
+      buffer, count,
+      with_type(dtype_,
+                [&]<class T>(T) {
+                  return period_of<T>([&](std::size_t i) { return reduced<T>(op_, ranks_, seed_, i); });
+                }),
+      0);
 }
 
-std::uint64_t Pattern::differing(const void* buffer, std::size_t count, const std::vector<std::byte>& expected,
-                                 std::size_t first) const {
+std::uint64_t Pattern::differing(const void* buffer, std::size_t count,
+                                 const std::vector<std::byte>& expected, std::size_t first) const {
   const std::size_t width = dtype_bytes(dtype_);
   const auto* found = static_cast<const std::byte*>(buffer);
   std::uint64_t wrong = 0;
@@ -115,7 +132,9 @@ std::uint64_t Pattern::differing(const void* buffer, std::size_t count, const st
   return wrong;
 }
 
-int fixed_point(ReduceOp op) noexcept { return op == ReduceOp::sum ? 0 : 1; }
+int fixed_point(ReduceOp op) noexcept {
+  return op == ReduceOp::sum ? 0 : 1;
+}
 
 void fill_constant(void* buffer, std::size_t count, DType dtype, int value) {
   with_type(dtype, [&]<class T>(T) { std::fill_n(static_cast<T*>(buffer), count, static_cast<T>(value)); });
@@ -129,6 +148,8 @@ std::uint64_t wrong_constant(const void* buffer, std::size_t count, DType dtype,
   });
 }
 
-void fill_garbage(void* buffer, std::size_t bytes) { std::memset(buffer, 0xa5, bytes); }
+void fill_garbage(void* buffer, std::size_t bytes) {
+  std::memset(buffer, 0xa5, bytes);
+}
 
 }  // namespace slipring::tools::perf

@@ -1,4 +1,5 @@
-// Pattern: known data of every rank, and what the operators must make of it, so that every element can be checked.
+// Pattern: known data of every rank, and what the operators must make of it, so that every element can be
+// checked.
 //
 // Values are small integers chosen so that any order of reduction is exact in every type; they repeat after
 // kPeriod elements, a prime, so that data shifted by any chunk or block does not pass. Each seed gives other

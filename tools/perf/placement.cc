@@ -74,7 +74,8 @@ std::vector<int> usable_cpus() {
   for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
     if (CPU_ISSET(cpu, &set)) cpus.push_back(cpu);
   }
-  std::stable_sort(cpus.begin(), cpus.end(), [](int a, int b) { return thread_of_core(a) < thread_of_core(b); });
+  std::stable_sort(cpus.begin(), cpus.end(),
+                   [](int a, int b) { return thread_of_core(a) < thread_of_core(b); });
   return cpus;
 }
 

@@ -1,7 +1,8 @@
 // Where the ranks of a benchmark run. The library never moves a thread; this is the bench's own business.
 //
-// On the default request a rank gets a core of its own when this host has as many cores as ranks, and stays where
-// the caller put it otherwise. A CPU list is obeyed: rank r of the node takes its entry r, modulo its length.
+// On the default request a rank gets a core of its own when this host has as many cores as ranks, and stays
+// where the caller put it otherwise. A CPU list is obeyed: rank r of the node takes its entry r, modulo its
+// length.
 #pragma once
 
 #include <sched.h>
@@ -27,8 +28,8 @@ std::optional<PinRequest> parse_pin_request(std::string_view text);
 /// CPUs that this thread may use, one per core first, then the cores' further threads.
 std::vector<int> usable_cpus();
 
-/// Before the ranks meet: limits this thread, and what it starts, to the CPUs of a list, so that the library sees
-/// what the ranks will share.
+/// Before the ranks meet: limits this thread, and what it starts, to the CPUs of a list, so that the library
+/// sees what the ranks will share.
 Status limit_to_listed_cpus(const PinRequest& request);
 
 /// Once they have met: moves this thread to the CPU of `local_rank` of `local_size`.

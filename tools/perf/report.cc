@@ -58,7 +58,8 @@ std::string figure(double value) {
   return fmt::format("{:.0f}", value);
 }
 
-constexpr const char* kRowFormat = "{:>12} {:>12} {:>5} {:>5} {:>5} {:>11} {:>9} {:>9} {:>9} {:>9} {:>7} {:>7} {:>7}\n";
+constexpr const char* kRowFormat =
+    "{:>12} {:>12} {:>5} {:>5} {:>5} {:>11} {:>9} {:>9} {:>9} {:>9} {:>7} {:>7} {:>7}\n";
 
 }  // namespace
 
@@ -90,10 +91,10 @@ void Report::print_facts(const std::vector<std::pair<std::string, std::string>>&
 void Report::header(const std::vector<std::pair<std::string, std::string>>& facts) {
   print_facts(facts);
   fmt::print(table_, "#\n");
-  fmt::print(table_, fmt::runtime(kRowFormat), "size", "count", "type", "redop", "root", "algo", "transport", "time",
-             "min", "p99", "algbw", "busbw", "#wrong");
-  fmt::print(table_, fmt::runtime(kRowFormat), "(B)", "(elements)", "", "", "", "", "", "(us)", "(us)", "(us)", "(GB/s)",
-             "(GB/s)", "");
+  fmt::print(table_, fmt::runtime(kRowFormat), "size", "count", "type", "redop", "root", "algo", "transport",
+             "time", "min", "p99", "algbw", "busbw", "#wrong");
+  fmt::print(table_, fmt::runtime(kRowFormat), "(B)", "(elements)", "", "", "", "", "", "(us)", "(us)",
+             "(us)", "(GB/s)", "(GB/s)", "");
   std::fflush(table_);
   if (csv_) lost_ |= std::fputs(csv_line(to_json({}), true).c_str(), csv_.get()) < 0;
 }
@@ -101,7 +102,8 @@ void Report::header(const std::vector<std::pair<std::string, std::string>>& fact
 void Report::row(const Row& row) {
   fmt::print(table_, fmt::runtime(kRowFormat), row.bytes, row.count, row.dtype, row.redop, row.root, row.algo,
              row.transport, figure(row.time_us.median), figure(row.time_us.min), figure(row.time_us.p99),
-             figure(row.algbw_gbps), figure(row.busbw_gbps), row.checked ? fmt::format("{}", row.wrong) : "N/A");
+             figure(row.algbw_gbps), figure(row.busbw_gbps),
+             row.checked ? fmt::format("{}", row.wrong) : "N/A");
   std::fflush(table_);
   const nlohmann::ordered_json object = to_json(row);
   const auto write = [&](std::FILE* file, const std::string& line) {

@@ -1,7 +1,8 @@
 // What slipring-perf prints: a header about the machine, one row per size, and a closing line about memory.
 //
-// Rows go to the table and, if asked for, to a JSON file (one object per line) and a CSV file; each row is flushed,
-// so that an interrupted run leaves whole rows. Used by rank 0's thread. Files that cannot be written are errors.
+// Rows go to the table and, if asked for, to a JSON file (one object per line) and a CSV file; each row is
+// flushed, so that an interrupted run leaves whole rows. Used by rank 0's thread. Files that cannot be
+// written are errors.
 #pragma once
 
 #include <cstdint>

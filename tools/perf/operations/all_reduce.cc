@@ -34,7 +34,8 @@ class AllReduce final : public Operation {
 
   std::uint64_t wrong() const override {
     if (data_ == Data::timed) return wrong_constant(result(), count_, dtype_, fixed_point(op_));
-    const std::uint64_t damaged_input = in_place_ ? 0 : pattern_.wrong_data(input_.data(), count_, comm_.rank());
+    const std::uint64_t damaged_input =
+        in_place_ ? 0 : pattern_.wrong_data(input_.data(), count_, comm_.rank());
     return damaged_input + pattern_.wrong_reduction(result(), count_);
   }
 

@@ -9,7 +9,10 @@ namespace {
 class Broadcast final : public Operation {
  public:
   Broadcast(Communicator& comm, const Options& options)
-      : comm_(comm), dtype_(options.dtype), root_(options.root), buffer_(comm, options.max_bytes, options.heap) {}
+      : comm_(comm),
+        dtype_(options.dtype),
+        root_(options.root),
+        buffer_(comm, options.max_bytes, options.heap) {}
 
   void set_up(std::size_t count, Data) override {
     count_ = count;

@@ -34,7 +34,9 @@ class SendRecv final : public Operation {
     }
   }
 
-  std::uint64_t wrong() const override { return rank_ > 1 ? 0 : pattern_.wrong_data(in_.data(), count_, 1 - rank_); }
+  std::uint64_t wrong() const override {
+    return rank_ > 1 ? 0 : pattern_.wrong_data(in_.data(), count_, 1 - rank_);
+  }
   std::size_t buffer_bytes() const override { return out_.bytes() + in_.bytes(); }
 
  private:
@@ -55,6 +57,7 @@ class SendRecv final : public Operation {
 const OperationInfo kSendRecv{
     .name = "send_recv",
     .meaning = "half a round trip between ranks 0 and 1",
+    .is_collective = false,
     .min_ranks = 2,
     .operations_per_run = 2,
     .make = [](Communicator& comm, const Options& options) -> std::unique_ptr<Operation> {

@@ -10,11 +10,12 @@
 namespace slipring::tools::perf {
 namespace {
 
-/// Longest piece in which a message travels: long enough that the hand-over costs nothing, short enough that the
-/// consumer reads a piece while it is still in cache.
+/// Longest piece in which a message travels: long enough that the hand-over costs nothing, short enough that
+/// the consumer reads a piece while it is still in cache.
 constexpr std::size_t kPieceBytes = std::size_t{64} << 10;
 
-/// Words are summed as integers: the loop is to run at the speed of memory, not of a chain of float additions.
+/// Words are summed as integers: the loop is to run at the speed of memory, not of a chain of float
+/// additions.
 using Word = std::uint32_t;
 
 Word sum_of(std::span<const std::byte> piece) {
@@ -24,9 +25,9 @@ Word sum_of(std::span<const std::byte> piece) {
   return sum;
 }
 
-/// Rank 0 sends messages to rank 1 through a channel; other ranks stand by. The default form copies from a user
-/// buffer into the slots and from the slots into a user buffer, as a message-passing interface does. The in-place
-/// form has no user buffers: rank 0 stores its words into the slot, rank 1 sums them there.
+/// Rank 0 sends messages to rank 1 through a channel; other ranks stand by. The default form copies from a
+/// user buffer into the slots and from the slots into a user buffer, as a message-passing interface does. The
+/// in-place form has no user buffers: rank 0 stores its words into the slot, rank 1 sums them there.
 class Stream final : public Operation {
  public:
   Stream(Communicator& comm, const Options& options)
@@ -107,7 +108,8 @@ class Stream final : public Operation {
       received += piece.size();
       consumer_.release();
     } while (received < bytes());
-    if (in_place_ && data_ == Data::timed) wrong_ += sum != static_cast<Word>(bytes() / sizeof(Word)) * kStored;
+    if (in_place_ && data_ == Data::timed)
+      wrong_ += sum != static_cast<Word>(bytes() / sizeof(Word)) * kStored;
   }
 
   Communicator& comm_;
@@ -130,6 +132,7 @@ class Stream final : public Operation {
 const OperationInfo kStream{
     .name = "stream",
     .meaning = "messages from rank 0 to rank 1 through one channel",
+    .is_collective = false,
     .has_in_place_form = true,
     .min_ranks = 2,
     .make = [](Communicator& comm, const Options& options) -> std::unique_ptr<Operation> {
