@@ -35,12 +35,13 @@ extern std::atomic<FenceMode> fence_mode;
 /// Publisher's half (edge WAKE): orders its earlier store before its later load of `sleepers`, and returns it.
 inline std::uint32_t fence_then_load(std::atomic<std::uint32_t>& sleepers) noexcept {
   if constexpr (kThreadSanitizer) {
-    return sleepers.fetch_add(0, std::memory_order_seq_cst);  // fences are invisible to ThreadSanitizer
+    return sleepers.fetch_add(0, std::memory_order_seq_cst);  // WAKE: fences are invisible to ThreadSanitizer
   } else {
     if (detail::fence_mode.load(std::memory_order_relaxed) == detail::FenceMode::asymmetric) [[likely]] {
+      // WAKE: the sleeper's add_then_fence has the kernel run the barrier here.
       std::atomic_signal_fence(std::memory_order_seq_cst);
     } else {
-      std::atomic_thread_fence(std::memory_order_seq_cst);
+      std::atomic_thread_fence(std::memory_order_seq_cst);  // WAKE: with the fence in add_then_fence
     }
     return sleepers.load(std::memory_order_relaxed);  // relaxed: ordered by the fence above (WAKE)
   }
