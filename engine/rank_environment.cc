@@ -37,8 +37,9 @@ Result<std::optional<int>> read_number(const EnvironmentLookup& lookup, const ch
   const char* end = text->data() + text->size();
   const auto [stop, problem] = std::from_chars(text->data(), end, number);
   if (problem != std::errc() || stop != end || number < least) {
-    return base::error(StatusCode::invalid_argument, "{}=\"{}\" is no whole number of at least {}; correct or unset it",
-                       name, text->substr(0, 64), least);
+    return base::error(StatusCode::invalid_argument,
+                       "{}=\"{}\" is no whole number of at least {}; correct or unset it", name,
+                       text->substr(0, 64), least);
   }
   return std::optional<int>(number);
 }
@@ -70,10 +71,11 @@ Result<std::string> read_token(const EnvironmentLookup& lookup) {
   if (!path) return direct;
   Result<std::string> token = read_token_file(*path);
   if (token && !direct.empty() && direct != *token) {
-    return base::error(StatusCode::invalid_argument,
-                       "SLIPRING_JOB_TOKEN and the file {} named by SLIPRING_JOB_TOKEN_FILE hold different tokens; "
-                       "unset one",
-                       *path);
+    return base::error(
+        StatusCode::invalid_argument,
+        "SLIPRING_JOB_TOKEN and the file {} named by SLIPRING_JOB_TOKEN_FILE hold different tokens; "
+        "unset one",
+        *path);
   }
   return token;
 }
@@ -113,16 +115,18 @@ LauncherValues values_of_api(const JobOptions& options) {
 
 Status check_rank_and_size(const LauncherValues& values, const Launcher& launcher) {
   if (!values.rank && !values.size) {
-    return base::error(StatusCode::invalid_argument,
-                       "rank and size of this process are unknown: neither JobOptions nor {} and {} say; start the "
-                       "program with: slipring-run -n N PROGRAM",
-                       launcher.rank_variable, launcher.size_variable);
+    return base::error(
+        StatusCode::invalid_argument,
+        "rank and size of this process are unknown: neither JobOptions nor {} and {} say; start the "
+        "program with: slipring-run -n N PROGRAM",
+        launcher.rank_variable, launcher.size_variable);
   }
   if (!values.rank || !values.size) {
     const std::string_view have = values.rank ? "rank" : "size";
     const std::string_view lack = values.rank ? "size" : "rank";
-    return base::error(StatusCode::invalid_argument, "{} {} is given but no {}; set both {} and {}, or both in JobOptions",
-                       have, values.rank ? *values.rank : *values.size, lack, launcher.rank_variable,
+    return base::error(StatusCode::invalid_argument,
+                       "{} {} is given but no {}; set both {} and {}, or both in JobOptions", have,
+                       values.rank ? *values.rank : *values.size, lack, launcher.rank_variable,
                        launcher.size_variable);
   }
   if (*values.size < 1 || *values.rank < 0 || *values.rank >= *values.size) {
@@ -136,16 +140,18 @@ Status check_rank_and_size(const LauncherValues& values, const Launcher& launche
 Status check_meeting_place(const LauncherValues& values) {
   if (*values.size == 1 && values.store_url.empty() == values.job_token.empty()) return {};
   if (values.store_url.empty()) {
-    return base::error(StatusCode::invalid_argument,
-                       "rank {} of {} does not know where to meet: set SLIPRING_STORE, e.g. tcp://127.0.0.1:29500, or "
-                       "JobOptions.store",
-                       *values.rank, *values.size);
+    return base::error(
+        StatusCode::invalid_argument,
+        "rank {} of {} does not know where to meet: set SLIPRING_STORE, e.g. tcp://127.0.0.1:29500, or "
+        "JobOptions.store",
+        *values.rank, *values.size);
   }
   if (values.job_token.empty()) {
-    return base::error(StatusCode::invalid_argument,
-                       "rank {} of {} has no job token for store {}: set SLIPRING_JOB_TOKEN or SLIPRING_JOB_TOKEN_FILE, "
-                       "or JobOptions.job_token, to the same secret on all ranks, e.g. from: openssl rand -hex 32",
-                       *values.rank, *values.size, values.store_url);
+    return base::error(
+        StatusCode::invalid_argument,
+        "rank {} of {} has no job token for store {}: set SLIPRING_JOB_TOKEN or SLIPRING_JOB_TOKEN_FILE, "
+        "or JobOptions.job_token, to the same secret on all ranks, e.g. from: openssl rand -hex 32",
+        *values.rank, *values.size, values.store_url);
   }
   return check_job_token(values.job_token);
 }
@@ -190,8 +196,8 @@ Result<RankEnvironment> rank_environment(const JobOptions& options, const Enviro
   }
   if (Status status = check_rank_and_size(values, *chosen); !status) return status;
   if (Status status = check_meeting_place(values); !status) return status;
-  return RankEnvironment{*values.rank, *values.size, std::move(values.store_url),
-                         std::move(values.job_token), std::move(source)};
+  return RankEnvironment{*values.rank, *values.size, std::move(values.store_url), std::move(values.job_token),
+                         std::move(source)};
 }
 
 }  // namespace slipring::engine

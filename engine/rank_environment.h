@@ -1,9 +1,9 @@
 // RankEnvironment: who this process is in its job and where the job meets.
 //
 // Each field comes from the API if given there, else from the environment of the first launcher that set one,
-// in the order of kLaunchers. Fields left open, half-set, unparsable or contradicting are errors that name the
-// variables. Reads the environment (and a token file) once, so it must not run beside setenv(); otherwise any
-// thread. A new launcher is one entry in rank_environment.cc.
+// in the order of kLaunchers. Fields left open, half-set, unparsable or contradicting are errors that name
+// the variables. Reads the environment (and a token file) once, so it must not run beside setenv(); otherwise
+// any thread. A new launcher is one entry in rank_environment.cc.
 #pragma once
 
 #include <functional>

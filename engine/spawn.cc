@@ -1,9 +1,6 @@
 #include "engine/spawn.h"
 
-#include <fcntl.h>
 #include <poll.h>
-#include <pthread.h>
-#include <sys/signalfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -12,7 +9,6 @@
 #include <cerrno>
 #include <csignal>
 #include <cstdlib>
-#include <cstring>
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -24,6 +20,7 @@
 #include "engine/spawn/labelled_output.h"
 #include "engine/spawn/process_guard.h"
 #include "engine/spawn/rank_process.h"
+#include "engine/spawn/signal_inbox.h"
 #include "engine/store/gather_all.h"
 #include "engine/store/job_token.h"
 #include "engine/store/tcp_store_server.h"
@@ -33,68 +30,12 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr std::array kForwardedSignals{SIGINT, SIGTERM, SIGHUP, SIGQUIT};
-constexpr std::array<std::string_view, 6> kOwnVariables{"SLIPRING_RANK",  "SLIPRING_SIZE",      "SLIPRING_LOCAL_RANK",
-                                                        "SLIPRING_STORE", "SLIPRING_JOB_TOKEN", "SLIPRING_JOB_TOKEN_FILE"};
+constexpr std::array<std::string_view, 6> kOwnVariables{"SLIPRING_RANK",       "SLIPRING_SIZE",
+                                                        "SLIPRING_LOCAL_RANK", "SLIPRING_STORE",
+                                                        "SLIPRING_JOB_TOKEN",  "SLIPRING_JOB_TOKEN_FILE"};
 // A child's end may be signalled to another thread of this process, where it is lost: look from time to time.
 constexpr int kLookMs = 200;
 constexpr milliseconds kFlushLimit{2000};
-
-// While it lives, the signals that concern a job arrive at its descriptor instead of interrupting this thread.
-class SignalInbox {
- public:
-  SignalInbox() = default;
-  SignalInbox(const SignalInbox&) = delete;
-  SignalInbox& operator=(const SignalInbox&) = delete;
-
-  Status open() {
-    // If SIGCHLD were ignored, the kernel would reap the ranks and their statuses would be lost.
-    struct sigaction by_default{};
-    by_default.sa_handler = SIG_DFL;
-    sigaction(SIGCHLD, &by_default, &child_action_before_);
-    sigset_t wanted;
-    sigemptyset(&wanted);
-    sigaddset(&wanted, SIGCHLD);
-    for (const int number : kForwardedSignals) {
-      struct sigaction current{};
-      // Ignored (nohup, a shell's background job) stays ignored.
-      if (sigaction(number, nullptr, &current) == 0 && current.sa_handler != SIG_IGN) sigaddset(&wanted, number);
-    }
-    sigset_t blocked = wanted;
-    sigaddset(&blocked, SIGPIPE);  // a reader of our output that leaves is an error of write, not our death
-    pthread_sigmask(SIG_BLOCK, &blocked, &mask_before_);
-    is_open_ = true;
-    fd_.reset(signalfd(-1, &wanted, SFD_CLOEXEC | SFD_NONBLOCK));
-    return fd_ ? Status() : base::errno_error(errno, "signalfd");
-  }
-
-  ~SignalInbox() {
-    if (!is_open_) return;
-    sigset_t pipe_signal;
-    sigemptyset(&pipe_signal);
-    sigaddset(&pipe_signal, SIGPIPE);
-    const timespec no_time{};
-    if (sigismember(&mask_before_, SIGPIPE) == 0) sigtimedwait(&pipe_signal, nullptr, &no_time);
-    pthread_sigmask(SIG_SETMASK, &mask_before_, nullptr);
-    sigaction(SIGCHLD, &child_action_before_, nullptr);
-  }
-
-  int fd() const noexcept { return fd_.get(); }
-  const sigset_t& mask_before() const noexcept { return mask_before_; }
-
-  /// The next signal that has arrived, 0 if none.
-  int take() const {
-    signalfd_siginfo info;
-    const ssize_t n = read(fd_.get(), &info, sizeof(info));
-    return n == static_cast<ssize_t>(sizeof(info)) ? static_cast<int>(info.ssi_signo) : 0;
-  }
-
- private:
-  bool is_open_ = false;
-  base::FileDescriptor fd_;
-  sigset_t mask_before_{};
-  struct sigaction child_action_before_{};
-};
 
 // A directory that is gone when its owner is.
 class JobDirectory {
@@ -109,9 +50,11 @@ class JobDirectory {
 
   Status create() {
     const char* parent = std::getenv("TMPDIR");
-    std::string path = std::string(parent != nullptr && parent[0] == '/' ? parent : "/tmp") + "/slipring-run-XXXXXX";
+    std::string path =
+        std::string(parent != nullptr && parent[0] == '/' ? parent : "/tmp") + "/slipring-run-XXXXXX";
     if (mkdtemp(path.data()) == nullptr) {
-      return base::errno_error(errno, "mkdtemp " + path).with("set TMPDIR to a directory that you may write to");
+      return base::errno_error(errno, "mkdtemp " + path)
+          .with("set TMPDIR to a directory that you may write to");
     }
     path_ = std::move(path);
     return {};
@@ -180,14 +123,16 @@ void Run::report(const std::string& sentence) const {
 
 Status check_options(const RunOptions& options) {
   if (options.size < 1) {
-    return base::error(StatusCode::invalid_argument, "size {} is no number of ranks; give at least 1", options.size);
+    return base::error(StatusCode::invalid_argument, "size {} is no number of ranks; give at least 1",
+                       options.size);
   }
   for (const auto& [name, value] : options.environment) {
     if (name.empty() || name.find('=') != std::string::npos) {
       return base::error(StatusCode::invalid_argument, "\"{}\" is no name of an environment variable", name);
     }
     if (std::find(kOwnVariables.begin(), kOwnVariables.end(), name) != kOwnVariables.end()) {
-      return base::error(StatusCode::invalid_argument, "{} is set for each rank by the launcher; leave it out", name);
+      return base::error(StatusCode::invalid_argument,
+                         "{} is set for each rank by the launcher; leave it out", name);
     }
   }
   return {};
@@ -263,7 +208,8 @@ Status Run::start_rank(int rank, const std::vector<std::string>& environment) {
     image.error_fd = ends.error.get();
   }
   Result<pid_t> pid = start_process(image);
-  if (!pid) return std::move(pid).status().with(fmt::format("rank {} of {} not started", rank, options_.size));
+  if (!pid)
+    return std::move(pid).status().with(fmt::format("rank {} of {} not started", rank, options_.size));
   ranks_.push_back({*pid, true});
   return {};
 }
@@ -314,7 +260,8 @@ void Run::reap() {
     entry.alive = false;
     if (reaped == entry.pid && wait_status != 0) failed.push_back({rank, wait_status});
   }
-  // Of ranks that are found dead at the same time, one that was killed is rather the cause than one that gave up.
+  // Of ranks that are found dead at the same time, one that was killed is rather the cause than one that gave
+  // up.
   std::stable_partition(failed.begin(), failed.end(),
                         [](const Ended& ended) { return WIFSIGNALED(ended.wait_status); });
   for (const Ended& ended : failed) note_failure(ended.rank, ended.wait_status);
@@ -334,7 +281,8 @@ void Run::note_failure(int rank, int wait_status) {
 void Run::check_time() {
   if (!any_alive()) return;
   if (ending_ == Ending::no && job_deadline_.passed()) {
-    report(fmt::format("{} still running after {} ms; ending the job", alive_ranks(), options_.timeout.count()));
+    report(
+        fmt::format("{} still running after {} ms; ending the job", alive_ranks(), options_.timeout.count()));
     first_failure_ = kRunTimedOut;
     ask_to_end(SIGTERM);
   } else if (ending_ == Ending::asked && grace_deadline_.passed()) {
@@ -354,7 +302,8 @@ void Run::make_end() {
   if (ending_ == Ending::made) return;
   ending_ = Ending::made;
   grace_deadline_ = base::Deadline::never();
-  report(fmt::format("{} did not end within {} ms of being asked; killing", alive_ranks(), options_.grace.count()));
+  report(fmt::format("{} did not end within {} ms of being asked; killing", alive_ranks(),
+                     options_.grace.count()));
   for (const Rank& rank : ranks_) {
     if (rank.alive) kill(rank.pid, SIGKILL);
   }

@@ -2,10 +2,11 @@
 //
 // Hosts the job's store and gives every rank SLIPRING_RANK, _SIZE, _LOCAL_RANK, _STORE and _JOB_TOKEN. When a
 // rank ends badly the others are asked to end (SIGTERM) and after a grace made to (SIGKILL); SIGINT, SIGTERM,
-// SIGHUP and SIGQUIT are passed on. Nothing outlives the call, and nothing outlives the caller: the ranks, and
-// what they have started, die with this process even if it is killed. Ranks read standard input from /dev/null.
-// One call at a time per process, on a thread that lives until it returns; the signals named above are blocked in that
-// thread meanwhile. Failure: a bad Status if the ranks could not be started; how they ended is the value.
+// SIGHUP and SIGQUIT are passed on. Nothing outlives the call, and nothing outlives the caller: the ranks,
+// and what they have started, die with this process even if it is killed. Ranks read standard input from
+// /dev/null. One call at a time per process, on a thread that lives until it returns; the signals named above
+// are blocked in that thread meanwhile. Failure: a bad Status if the ranks could not be started; how they
+// ended is the value.
 #pragma once
 
 #include <chrono>
@@ -38,7 +39,8 @@ struct RunOptions {
 /// Exit status of a job that ran into RunOptions::timeout.
 inline constexpr int kRunTimedOut = 124;
 
-/// 0, or the status of the rank that failed first: its exit status, or 128 + signal; kRunTimedOut after a timeout.
+/// 0, or the status of the rank that failed first: its exit status, or 128 + signal; kRunTimedOut after a
+/// timeout.
 Result<int> run_ranks(const RunOptions& options);
 
 }  // namespace slipring::engine

@@ -33,9 +33,10 @@ std::chrono::milliseconds to_ms(double seconds) {
 int main(int argc, char** argv) {
   CLI::App app("Starts PROGRAM as the N ranks of a job on this host.");
   app.set_version_flag("--version", "slipring-run " SLIPRING_VERSION);
-  app.footer("The exit status is that of the rank that failed first (128 + signal if it was killed), 124 after\n"
-             "--timeout, 127 if the program could not be started, and 0 if all ranks exited with 0.\n"
-             "Example: slipring-run -n 4 --label ./program --its-option value");
+  app.footer(
+      "The exit status is that of the rank that failed first (128 + signal if it was killed), 124 after\n"
+      "--timeout, 127 if the program could not be started, and 0 if all ranks exited with 0.\n"
+      "Example: slipring-run -n 4 --label ./program --its-option value");
   app.prefix_command();  // options end at the program's name: the rest is the program's own
 
   RunOptions options;
@@ -45,7 +46,8 @@ int main(int argc, char** argv) {
   std::vector<std::string> variables;
   std::string store = "tcp";
   app.add_option("-n,--ranks", options.size, "number of ranks")->required()->check(CLI::Range(1, 4096));
-  app.add_option("--store", store, "where the ranks meet: tcp (on loopback) or file (in a directory of its own)")
+  app.add_option("--store", store,
+                 "where the ranks meet: tcp (on loopback) or file (in a directory of its own)")
       ->check(CLI::IsMember({"tcp", "file"}))
       ->capture_default_str();
   app.add_option("--timeout", timeout_s, "end the job after this many seconds; 0: never")

@@ -55,13 +55,15 @@ void LabelledOutput::act(const std::vector<pollfd>& entries, std::size_t first) 
 }
 
 bool LabelledOutput::has_unwritten() const noexcept {
-  return std::any_of(targets_.begin(), targets_.end(), [](const Target& target) { return !target.unwritten.empty(); });
+  return std::any_of(targets_.begin(), targets_.end(),
+                     [](const Target& target) { return !target.unwritten.empty(); });
 }
 
 void LabelledOutput::drain() {
   for (Source& source : sources_) {
     // A pipe holds at most what its buffer does; bounded also if some descendant goes on writing.
-    for (std::size_t bytes = 0; source.read_end && bytes < (std::size_t{1} << 20); bytes += 16384) read_from(source);
+    for (std::size_t bytes = 0; source.read_end && bytes < (std::size_t{1} << 20); bytes += 16384)
+      read_from(source);
     if (!source.partial_line.empty()) add_text(source, "\n");
   }
 }

@@ -1,8 +1,8 @@
 // LabelledOutput: carries the ranks' standard output and error to this process's, "[rank] " before each line.
 //
-// Driven by its owner's poll loop: never blocks, holds at most a few hundred KiB, and stops reading a rank while
-// the reader of this process's output is slow. When that reader is gone the ranks' pipes are closed, so that they see
-// what they would have seen without a label. Used by one thread.
+// Driven by its owner's poll loop: never blocks, holds at most a few hundred KiB, and stops reading a rank
+// while the reader of this process's output is slow. When that reader is gone the ranks' pipes are closed, so
+// that they see what they would have seen without a label. Used by one thread.
 #pragma once
 
 #include <poll.h>

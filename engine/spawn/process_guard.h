@@ -1,9 +1,9 @@
 // ProcessGuard: a process group whose members do not outlive this process, whatever kills it.
 //
-// A small process leads the group and waits for the end of its owner, which it sees as the end of a pipe; then
-// it kills the group, also what the ranks have started themselves, and removes the job's directory. The leader
-// keeps the group's id from being given to others. Start it before the first thread if possible: it is a fork
-// without exec. One owner; the destructor kills the group and reaps the leader.
+// A small process leads the group and waits for the end of its owner, which it sees as the end of a pipe;
+// then it kills the group, also what the ranks have started themselves, and removes the job's directory. The
+// leader keeps the group's id from being given to others. Start it before the first thread if possible: it is
+// a fork without exec. One owner; the destructor kills the group and reaps the leader.
 #pragma once
 
 #include <sys/types.h>

@@ -21,7 +21,8 @@ struct StartFailure {
   int error_number = 0;
   int step = 0;  // index into kSteps
 };
-constexpr const char* kSteps[] = {"setpgid", "prctl(PR_SET_PDEATHSIG)", "open of /dev/null", "dup2", "execve"};
+constexpr const char* kSteps[] = {"setpgid", "prctl(PR_SET_PDEATHSIG)", "open of /dev/null", "dup2",
+                                  "execve"};
 
 std::vector<char*> pointers_to(const std::vector<std::string>& texts) {
   std::vector<char*> pointers;
@@ -82,8 +83,9 @@ Result<pid_t> start_process(const ProcessImage& image) {
   while (waitpid(pid, nullptr, 0) < 0 && errno == EINTR) {
   }
   const auto step = static_cast<std::size_t>(failure.step);
-  return base::errno_error(failure.error_number,
-                           fmt::format("{} for program {}", step < std::size(kSteps) ? kSteps[step] : "start", image.path));
+  return base::errno_error(
+      failure.error_number,
+      fmt::format("{} for program {}", step < std::size(kSteps) ? kSteps[step] : "start", image.path));
 }
 
 Result<std::string> find_program(const std::string& program) {
@@ -102,15 +104,17 @@ Result<std::string> find_program(const std::string& program) {
     if (colon == std::string_view::npos) break;
     rest.remove_prefix(colon + 1);
   }
-  return base::error(StatusCode::invalid_argument, "program {} is in no folder of PATH; write ./{} for one in this folder",
-                     program, program);
+  return base::error(StatusCode::invalid_argument,
+                     "program {} is in no folder of PATH; write ./{} for one in this folder", program,
+                     program);
 }
 
 std::string describe_end(int wait_status) {
   if (!WIFSIGNALED(wait_status)) return fmt::format("exited with status {}", WEXITSTATUS(wait_status));
   const int number = WTERMSIG(wait_status);
   const char* description = sigdescr_np(number);
-  return fmt::format("was killed by signal {} ({})", number, description == nullptr ? "unknown" : description);
+  return fmt::format("was killed by signal {} ({})", number,
+                     description == nullptr ? "unknown" : description);
 }
 
 int shell_status(int wait_status) noexcept {

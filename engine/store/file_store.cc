@@ -48,7 +48,8 @@ std::string file_name(std::string_view key) {
   SHA256(reinterpret_cast<const unsigned char*>(key.data()), key.size(), digest.data());
   std::string name = "k-";
   for (const char c : key.substr(0, 100)) {
-    const bool harmless = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-';
+    const bool harmless =
+        (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-';
     name.push_back(harmless ? c : '_');
   }
   return name + "." + to_hex(std::span(digest).first(16));
@@ -98,7 +99,8 @@ void remove_if_abandoned(int parent_fd, const std::string& name, int folder_fd, 
 void remove_abandoned_jobs(int parent_fd, const std::string& own_name) {
   for (const std::string& name : names_in(parent_fd)) {
     if (!name.starts_with(kFolderPrefix) || name.size() != own_name.size() || name == own_name) continue;
-    const base::FileDescriptor folder(openat(parent_fd, name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+    const base::FileDescriptor folder(
+        openat(parent_fd, name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
     if (!folder) continue;
     const base::FileDescriptor lock(openat(folder.get(), kLockName, O_RDWR | O_NOFOLLOW | O_CLOEXEC));
     if (lock) remove_if_abandoned(parent_fd, name, folder.get(), lock.get());
@@ -139,7 +141,8 @@ class FileStore final : public Store {
       if (!value) return std::move(value).status();
       if (value->has_value()) return std::move(**value);
       if (deadline.passed()) {
-        return base::error(StatusCode::timeout, "store key \"{}\" not set before the deadline; store {}", key, url_);
+        return base::error(StatusCode::timeout, "store key \"{}\" not set before the deadline; store {}", key,
+                           url_);
       }
       pause.sleep(deadline);
     }
@@ -147,7 +150,8 @@ class FileStore final : public Store {
 
   Result<std::optional<std::string>> try_get(std::string_view key) override {
     if (Status status = check_store_key(key); !status) return status;
-    const base::FileDescriptor file(openat(folder(), file_name(key).c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC));
+    const base::FileDescriptor file(
+        openat(folder(), file_name(key).c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC));
     if (!file) {
       if (errno == ENOENT) return std::optional<std::string>();
       return failed(errno, "open", key);
@@ -166,15 +170,17 @@ class FileStore final : public Store {
 
   Result<std::int64_t> add(std::string_view key, std::int64_t delta) override {
     if (Status status = check_store_key(key); !status) return status;
-    const base::FileDescriptor lock(openat(folder(), kCounterLockName, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600));
+    const base::FileDescriptor lock(
+        openat(folder(), kCounterLockName, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600));
     if (!lock) return failed(errno, "open of the counter lock", key);
     const base::Deadline deadline = base::Deadline::after(kStoreAnswerTimeout);
     // Polled, because flock has no deadline; a killed holder's lock is released by the kernel.
     for (Pause pause; flock(lock.get(), LOCK_EX | LOCK_NB) != 0;) {
       if (errno != EWOULDBLOCK && errno != EINTR) return failed(errno, "flock", key);
       if (deadline.passed()) {
-        return base::error(StatusCode::timeout, "store {}: counter lock held for {} s; key \"{}\"; is a rank stopped?",
-                           url_, kStoreAnswerTimeout.count(), key);
+        return base::error(StatusCode::timeout,
+                           "store {}: counter lock held for {} s; key \"{}\"; is a rank stopped?", url_,
+                           kStoreAnswerTimeout.count(), key);
       }
       pause.sleep(deadline);
     }
@@ -198,15 +204,18 @@ class FileStore final : public Store {
   int folder() const noexcept { return job_.folder.get(); }
 
   Status failed(int problem, std::string_view call, std::string_view key) const {
-    Status status = base::errno_error(problem, fmt::format("{} in {} for store key \"{}\"", call, job_.path, key));
-    return problem == ENOSPC ? std::move(status).with("the file system is full; choose another file:/// directory")
-                             : status;
+    Status status =
+        base::errno_error(problem, fmt::format("{} in {} for store key \"{}\"", call, job_.path, key));
+    return problem == ENOSPC
+               ? std::move(status).with("the file system is full; choose another file:/// directory")
+               : status;
   }
 
   // A file that nobody looks for yet; rename or link then shows it whole.
   Result<std::string> write_aside(std::string_view value) {
     std::string name = fmt::format("t-{}-{}", unique_, asides_.fetch_add(1, std::memory_order_relaxed));
-    const base::FileDescriptor file(openat(folder(), name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+    const base::FileDescriptor file(
+        openat(folder(), name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
     if (!file) return failed(errno, "create", name);
     while (!value.empty()) {
       const ssize_t n = write(file.get(), value.data(), value.size());
@@ -230,14 +239,16 @@ class FileStore final : public Store {
       if (n < 0 && errno == EINTR) continue;
       if (n < 0) return failed(errno, "read", key);
       if (value.size() + static_cast<std::size_t>(n) > kMaxStoreValueBytes) {
-        return base::error(StatusCode::corrupt, "file of store key \"{}\" in {} is above the limit of {} bytes", key,
-                           job_.path, kMaxStoreValueBytes);
+        return base::error(StatusCode::corrupt,
+                           "file of store key \"{}\" in {} is above the limit of {} bytes", key, job_.path,
+                           kMaxStoreValueBytes);
       }
       value.append(bytes, static_cast<std::size_t>(n));
     }
   }
 
-  Result<std::string> link_unless_there(const std::string& aside, std::string_view key, std::string_view value) {
+  Result<std::string> link_unless_there(const std::string& aside, std::string_view key,
+                                        std::string_view value) {
     const std::string name = file_name(key);
     const base::Deadline deadline = base::Deadline::after(kStoreAnswerTimeout);
     for (;;) {
@@ -259,18 +270,22 @@ class FileStore final : public Store {
 
 Status cannot_open(int problem, std::string_view call, const std::string& path) {
   return base::errno_error(problem, fmt::format("{} {}", call, path))
-      .with("the store's directory must be on a file system that this rank may write to, below a directory that exists");
+      .with(
+          "the store's directory must be on a file system that this rank may write to, below a directory "
+          "that exists");
 }
 
 Status check_owner(const JobFolder& job) {
   struct stat about;
   if (fstat(job.folder.get(), &about) != 0) return cannot_open(errno, "fstat", job.path);
   if (about.st_uid == geteuid()) return {};
-  return base::error(StatusCode::unavailable, "{} belongs to user {}, not to {}; choose another file:/// directory",
-                     job.path, about.st_uid, geteuid());
+  return base::error(StatusCode::unavailable,
+                     "{} belongs to user {}, not to {}; choose another file:/// directory", job.path,
+                     about.st_uid, geteuid());
 }
 
-// One try to hold the folder's lock shared. False: somebody else was quicker at wiping or removing, try again.
+// One try to hold the folder's lock shared. False: somebody else was quicker at wiping or removing, try
+// again.
 Result<bool> try_join(JobFolder& job) {
   if (mkdirat(job.parent.get(), job.name.c_str(), 0700) != 0 && errno != EEXIST) {
     return cannot_open(errno, "mkdir", job.path);
@@ -322,7 +337,8 @@ Result<std::shared_ptr<Store>> open_file_store(const std::string& directory, std
           std::make_shared<FileStore>("file://" + directory, std::move(job), to_hex(random)));
     }
     if (deadline.passed()) {
-      return base::error(StatusCode::timeout, "store file://{}: lock of {} not free before the deadline; is a rank stopped?",
+      return base::error(StatusCode::timeout,
+                         "store file://{}: lock of {} not free before the deadline; is a rank stopped?",
                          directory, job.path);
     }
     pause.sleep(deadline);

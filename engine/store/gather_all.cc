@@ -38,8 +38,8 @@ std::string encode(const RankRecord& record) {
 Result<RankRecord> decode(std::string_view key, std::string_view bytes) {
   RankRecord record;
   if (bytes.size() < kRecordHeaderBytes) {
-    return base::error(StatusCode::corrupt, "store key \"{}\" holds {} bytes, too few for a rank's record", key,
-                       bytes.size());
+    return base::error(StatusCode::corrupt, "store key \"{}\" holds {} bytes, too few for a rank's record",
+                       key, bytes.size());
   }
   const auto* data = reinterpret_cast<const unsigned char*>(bytes.data());
   std::copy_n(data, record.id.size(), record.id.begin());
@@ -49,8 +49,8 @@ Result<RankRecord> decode(std::string_view key, std::string_view bytes) {
   }
   const std::size_t host_bytes = data[24];
   if (bytes.size() < kRecordHeaderBytes + host_bytes) {
-    return base::error(StatusCode::corrupt, "store key \"{}\" names a host of {} bytes in a record of {}", key,
-                       host_bytes, bytes.size());
+    return base::error(StatusCode::corrupt, "store key \"{}\" names a host of {} bytes in a record of {}",
+                       key, host_bytes, bytes.size());
   }
   record.host = bytes.substr(kRecordHeaderBytes, host_bytes);
   record.value = bytes.substr(kRecordHeaderBytes + host_bytes);
@@ -68,16 +68,20 @@ Result<RankRecord> my_record(int size, std::string_view value) {
   return record;
 }
 
-std::string rank_key(std::string_view prefix, int rank) { return fmt::format("{}/rank/{}", prefix, rank); }
+std::string rank_key(std::string_view prefix, int rank) {
+  return fmt::format("{}/rank/{}", prefix, rank);
+}
 
 Status check_arguments(std::string_view prefix, int rank, int size, std::string_view value) {
   if (size < 1 || rank < 0 || rank >= size) {
     return base::error(StatusCode::invalid_argument,
-                       "rank {} outside 0 to size - 1, size {}; check SLIPRING_RANK and SLIPRING_SIZE", rank, size);
+                       "rank {} outside 0 to size - 1, size {}; check SLIPRING_RANK and SLIPRING_SIZE", rank,
+                       size);
   }
   if (value.size() > kMaxGatherValueBytes) {
-    return base::error(StatusCode::invalid_argument, "rank {} contributes {} bytes, above the limit {}; prefix \"{}\"",
-                       rank, value.size(), kMaxGatherValueBytes, prefix);
+    return base::error(StatusCode::invalid_argument,
+                       "rank {} contributes {} bytes, above the limit {}; prefix \"{}\"", rank, value.size(),
+                       kMaxGatherValueBytes, prefix);
   }
   return check_store_key(rank_key(prefix, size - 1));
 }
@@ -89,17 +93,24 @@ Status claim_rank(Store& store, const std::string& key, int rank, const RankReco
   if (*present == bytes) return {};
   Result<RankRecord> other = decode(key, *present);
   if (!other) return std::move(other).status();
-  return base::error(StatusCode::mismatch,
-                     "rank {} is claimed twice: first by pid {} on host {}, now by pid {} on host {}; store {}; give "
-                     "every process its own SLIPRING_RANK, and every job its own store or token",
-                     rank, other->pid, other->host, mine.pid, mine.host, store.url());
+  return base::error(
+      StatusCode::mismatch,
+      "rank {} is claimed twice: first by pid {} on host {}, now by pid {} on host {}; store {}; give "
+      "every process its own SLIPRING_RANK, and every job its own store or token",
+      rank, other->pid, other->host, mine.pid, mine.host, store.url());
 }
 
 class Gathering {
  public:
   Gathering(Store& store, std::string_view prefix, int rank, int size, const GatherOptions& options)
-      : store_(store), prefix_(prefix), rank_(rank), size_(size), options_(options),
-        next_report_(base::Deadline::after(options.report_every)), came_(size, false), values_(size) {}
+      : store_(store),
+        prefix_(prefix),
+        rank_(rank),
+        size_(size),
+        options_(options),
+        next_report_(base::Deadline::after(options.report_every)),
+        came_(size, false),
+        values_(size) {}
 
   void accept_own(std::string_view value) {
     came_[rank_] = true;
@@ -133,10 +144,11 @@ class Gathering {
     Result<RankRecord> record = decode(rank_key(prefix_, peer), bytes);
     if (!record) return std::move(record).status();
     if (record->size != static_cast<std::uint32_t>(size_)) {
-      return base::error(StatusCode::mismatch,
-                         "rank {} was started with size {}, rank {} (pid {} on host {}) with size {}; store {}; give "
-                         "every rank the same SLIPRING_SIZE",
-                         rank_, size_, peer, record->pid, record->host, record->size, store_.url());
+      return base::error(
+          StatusCode::mismatch,
+          "rank {} was started with size {}, rank {} (pid {} on host {}) with size {}; store {}; give "
+          "every rank the same SLIPRING_SIZE",
+          rank_, size_, peer, record->pid, record->host, record->size, store_.url());
     }
     came_[peer] = true;
     values_[peer] = std::move(record->value);
@@ -169,8 +181,8 @@ class Gathering {
 
   void report_missing() {
     const std::string sentence =
-        fmt::format("rank {} waits for {} since {} ms; {} came; prefix \"{}\" store {}", rank_, ranks_that(false),
-                    waited_ms(), ranks_that(true), prefix_, store_.url());
+        fmt::format("rank {} waits for {} since {} ms; {} came; prefix \"{}\" store {}", rank_,
+                    ranks_that(false), waited_ms(), ranks_that(true), prefix_, store_.url());
     if (options_.report) {
       options_.report(sentence);
     } else {
@@ -180,10 +192,11 @@ class Gathering {
   }
 
   Status missing_ranks() const {
-    return base::error(StatusCode::timeout,
-                       "{} missing after {} ms; {} came; seen by rank {}, prefix \"{}\" store {}; look at what became "
-                       "of the missing ranks, or raise startup.timeout_ms",
-                       ranks_that(false), waited_ms(), ranks_that(true), rank_, prefix_, store_.url());
+    return base::error(
+        StatusCode::timeout,
+        "{} missing after {} ms; {} came; seen by rank {}, prefix \"{}\" store {}; look at what became "
+        "of the missing ranks, or raise startup.timeout_ms",
+        ranks_that(false), waited_ms(), ranks_that(true), rank_, prefix_, store_.url());
   }
 
   Store& store_;

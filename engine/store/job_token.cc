@@ -49,8 +49,8 @@ Status check_job_token(std::string_view job_token) {
                        "SLIPRING_JOB_TOKEN, e.g. from: openssl rand -hex 32");
   }
   if (job_token.size() > kMaxJobTokenBytes) {
-    return base::error(StatusCode::invalid_argument, "job token bytes {} above the limit {}", job_token.size(),
-                       kMaxJobTokenBytes);
+    return base::error(StatusCode::invalid_argument, "job token bytes {} above the limit {}",
+                       job_token.size(), kMaxJobTokenBytes);
   }
   return {};
 }
@@ -65,7 +65,8 @@ Result<Proof> prove(std::string_view job_token, std::initializer_list<std::strin
       HMAC(EVP_sha256(), job_token.data(), static_cast<int>(job_token.size()),
            reinterpret_cast<const unsigned char*>(message.data()), message.size(), proof.data(), &bytes);
   if (made == nullptr || bytes != proof.size()) {
-    return base::error(StatusCode::unavailable, "hmac-sha256 failed in libcrypto; check the OpenSSL installation");
+    return base::error(StatusCode::unavailable,
+                       "hmac-sha256 failed in libcrypto; check the OpenSSL installation");
   }
   return proof;
 }

@@ -25,7 +25,8 @@ class MemoryStore final : public Store {
     for (;;) {
       if (const std::string* value = table_.find(key)) return *value;
       if (deadline.passed()) {
-        return base::error(StatusCode::timeout, "store key \"{}\" not set before the deadline; store memory", key);
+        return base::error(StatusCode::timeout, "store key \"{}\" not set before the deadline; store memory",
+                           key);
       }
       // Waiting in slices keeps a deadline of "never" out of the clock's overflow.
       changed_.wait_for(lock, std::chrono::milliseconds(deadline.left_ms(1000)));
@@ -72,6 +73,8 @@ class MemoryStore final : public Store {
 
 }  // namespace
 
-std::shared_ptr<Store> make_memory_store() { return std::make_shared<MemoryStore>(); }
+std::shared_ptr<Store> make_memory_store() {
+  return std::make_shared<MemoryStore>();
+}
 
 }  // namespace slipring::engine

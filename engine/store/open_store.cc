@@ -13,9 +13,10 @@ constexpr std::string_view kTcpScheme = "tcp://";
 constexpr std::string_view kFileScheme = "file://";
 
 Status bad_url(std::string_view url, std::string_view why) {
-  return base::error(StatusCode::invalid_argument,
-                     "store url \"{}\": {}; write e.g. tcp://127.0.0.1:29500, tcp://[::1]:29500 or file:///tmp/my-job",
-                     url, why);
+  return base::error(
+      StatusCode::invalid_argument,
+      "store url \"{}\": {}; write e.g. tcp://127.0.0.1:29500, tcp://[::1]:29500 or file:///tmp/my-job", url,
+      why);
 }
 
 struct HostPort {

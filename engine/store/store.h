@@ -1,10 +1,11 @@
 // Store: the key-value rendezvous that the ranks of one job use while they start up.
 //
-// Keys hold 1 to 255 bytes, values up to 1 MiB; anything longer is refused before it is sent. A key is written
-// once or overwritten by set(); what a rank has set, every rank sees. One Store object belongs to one rank;
-// calls from several threads are safe but take turns, so a get() that waits holds up the others on that object.
-// Every wait is bounded: get() by its deadline, all other calls by kStoreAnswerTimeout. Failure: timeout
-// names the key, peer_lost means that the store's host is gone; the object stays unusable after peer_lost.
+// Keys hold 1 to 255 bytes, values up to 1 MiB; anything longer is refused before it is sent. A key is
+// written once or overwritten by set(); what a rank has set, every rank sees. One Store object belongs to one
+// rank; calls from several threads are safe but take turns, so a get() that waits holds up the others on that
+// object. Every wait is bounded: get() by its deadline, all other calls by kStoreAnswerTimeout. Failure:
+// timeout names the key, peer_lost means that the store's host is gone; the object stays unusable after
+// peer_lost.
 #pragma once
 
 #include <chrono>
@@ -47,8 +48,9 @@ class Store {
 };
 
 /// Opens the store at `url`:
-///   tcp://HOST:PORT    HOST an IPv4 address, an [IPv6] address or a name; e.g. tcp://127.0.0.1:29500, tcp://[::1]:29500
-///   file:///DIRECTORY  a directory that every rank reaches under the same path; e.g. file:///tmp/my-job
+///   tcp://HOST:PORT    HOST an IPv4 address, an [IPv6] address or a name; e.g. tcp://127.0.0.1:29500,
+///   tcp://[::1]:29500 file:///DIRECTORY  a directory that every rank reaches under the same path; e.g.
+///   file:///tmp/my-job
 /// Retries until the store is there or the deadline passes; a store of another job is refused at once.
 /// `job_token` is the secret that the ranks of one job share; it is proved, never sent.
 Result<std::shared_ptr<Store>> open_store(std::string_view url, std::string_view job_token,
@@ -57,7 +59,8 @@ Result<std::shared_ptr<Store>> open_store(std::string_view url, std::string_view
 /// A store for ranks that are threads of this process: share the object.
 std::shared_ptr<Store> make_memory_store();
 
-/// ok, or what is wrong with the key or value; every implementation checks with these before it does anything.
+/// ok, or what is wrong with the key or value; every implementation checks with these before it does
+/// anything.
 Status check_store_key(std::string_view key);
 Status check_store_value(std::string_view key, std::string_view value);
 

@@ -9,16 +9,16 @@ namespace slipring::engine {
 
 Status check_store_key(std::string_view key) {
   if (!key.empty() && key.size() <= kMaxStoreKeyBytes) return {};
-  return base::error(StatusCode::invalid_argument, "store key bytes {} outside 1-{}; key starts \"{}\"", key.size(),
-                     kMaxStoreKeyBytes, key.substr(0, 40));
+  return base::error(StatusCode::invalid_argument, "store key bytes {} outside 1-{}; key starts \"{}\"",
+                     key.size(), kMaxStoreKeyBytes, key.substr(0, 40));
 }
 
 Status check_store_value(std::string_view key, std::string_view value) {
   if (Status status = check_store_key(key); !status) return status;
   if (value.size() <= kMaxStoreValueBytes) return {};
   return base::error(StatusCode::invalid_argument,
-                     "store value bytes {} above the limit {}; key \"{}\"; split it over several keys", value.size(),
-                     kMaxStoreValueBytes, key);
+                     "store value bytes {} above the limit {}; key \"{}\"; split it over several keys",
+                     value.size(), kMaxStoreValueBytes, key);
 }
 
 Result<std::int64_t> add_to_counter(std::string_view key, const std::string* current, std::int64_t delta) {
@@ -28,12 +28,14 @@ Result<std::int64_t> add_to_counter(std::string_view key, const std::string* cur
     const auto [stop, problem] = std::from_chars(current->data(), end, count);
     if (problem != std::errc() || stop != end) {
       return base::error(StatusCode::invalid_argument,
-                         "store key \"{}\" holds {} bytes that are no counter; use another key", key, current->size());
+                         "store key \"{}\" holds {} bytes that are no counter; use another key", key,
+                         current->size());
     }
   }
   std::int64_t sum = 0;
   if (__builtin_add_overflow(count, delta, &sum)) {
-    return base::error(StatusCode::invalid_argument, "store counter \"{}\" overflows: {} + {}", key, count, delta);
+    return base::error(StatusCode::invalid_argument, "store counter \"{}\" overflows: {} + {}", key, count,
+                       delta);
   }
   return sum;
 }
@@ -46,8 +48,8 @@ Status StoreTable::set(std::string_view key, std::string_view value) {
   const std::size_t needed = value.size() + (is_new ? key.size() + kEntryOverheadBytes : 0);
   if (bytes_ - freed + needed > max_bytes_) {
     return base::error(StatusCode::out_of_memory,
-                       "store full: needed {} free {} bytes; key \"{}\"; remove keys that are no longer read", needed,
-                       max_bytes_ - bytes_, key);
+                       "store full: needed {} free {} bytes; key \"{}\"; remove keys that are no longer read",
+                       needed, max_bytes_ - bytes_, key);
   }
   bytes_ = bytes_ - freed + needed;
   if (is_new) {

@@ -49,7 +49,8 @@ std::string_view text_of(std::span<const std::uint8_t> bytes) {
 
 Status check_opening(std::string_view what, std::string_view bytes, std::size_t expected_bytes) {
   if (bytes.size() != expected_bytes) {
-    return base::error(StatusCode::corrupt, "{} has {} bytes, expected {}", what, bytes.size(), expected_bytes);
+    return base::error(StatusCode::corrupt, "{} has {} bytes, expected {}", what, bytes.size(),
+                       expected_bytes);
   }
   if (!bytes.starts_with(kMagic)) {
     return base::error(StatusCode::corrupt, "{} does not start with the magic of a slipring store", what);
@@ -119,7 +120,8 @@ Result<Proof> prove_side(StoreSide side, std::string_view job_token, const Store
   return prove(job_token, {label, encode_hello(hello), encode_welcome(welcome)});
 }
 
-std::string encode_request(StoreOperation operation, std::uint32_t id, std::string_view key, std::string_view value) {
+std::string encode_request(StoreOperation operation, std::uint32_t id, std::string_view key,
+                           std::string_view value) {
   std::string bytes;
   bytes.reserve(kStoreRequestHeaderBytes + key.size() + value.size());
   append(bytes, static_cast<std::uint32_t>(value.size()));
@@ -149,12 +151,12 @@ Result<StoreRequestHeader> decode_request_header(std::string_view bytes) {
   }
   header.operation = static_cast<StoreOperation>(operation);
   if (header.key_bytes == 0 || reserved != 0) {
-    return base::error(StatusCode::corrupt, "request has key bytes {} and {} in its reserved field", header.key_bytes,
-                       reserved);
+    return base::error(StatusCode::corrupt, "request has key bytes {} and {} in its reserved field",
+                       header.key_bytes, reserved);
   }
-  const bool fits = carries_value(header.operation)              ? header.value_bytes <= kMaxStoreValueBytes
-                    : header.operation == StoreOperation::add    ? header.value_bytes == sizeof(std::int64_t)
-                                                                 : header.value_bytes == 0;
+  const bool fits = carries_value(header.operation)           ? header.value_bytes <= kMaxStoreValueBytes
+                    : header.operation == StoreOperation::add ? header.value_bytes == sizeof(std::int64_t)
+                                                              : header.value_bytes == 0;
   if (!fits) {
     return base::error(StatusCode::corrupt, "request of operation {} has value bytes {}", operation,
                        header.value_bytes);
@@ -188,7 +190,8 @@ Result<StoreReplyHeader> decode_reply_header(std::string_view bytes) {
   const auto reserved = reader.read<std::uint16_t>();
   if (header.body_bytes > kMaxStoreValueBytes || code > static_cast<std::uint8_t>(StatusCode::would_block) ||
       found > 1 || reserved != 0) {
-    return base::error(StatusCode::corrupt, "reply has body bytes {} code {} found {} and {} in its reserved field",
+    return base::error(StatusCode::corrupt,
+                       "reply has body bytes {} code {} found {} and {} in its reserved field",
                        header.body_bytes, code, found, reserved);
   }
   header.code = static_cast<StatusCode>(code);

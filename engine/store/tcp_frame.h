@@ -56,15 +56,16 @@ enum class StoreOperation : std::uint8_t { set = 1, get = 2, try_get = 3, claim 
 
 struct StoreRequestHeader {
   std::uint32_t value_bytes = 0;
-  std::uint32_t id = 0;  ///< chosen by the client, echoed in the reply: a late reply is told from the awaited one
+  std::uint32_t id =
+      0;  ///< chosen by the client, echoed in the reply: a late reply is told from the awaited one
   StoreOperation operation = StoreOperation::get;
   std::uint8_t key_bytes = 0;
 };
 struct StoreReplyHeader {
   std::uint32_t body_bytes = 0;
   std::uint32_t id = 0;
-  bool found = true;                       ///< false: try_get of an absent key
-  StatusCode code = StatusCode::ok;        ///< otherwise the body is the error's text
+  bool found = true;                 ///< false: try_get of an absent key
+  StatusCode code = StatusCode::ok;  ///< otherwise the body is the error's text
 };
 
 inline constexpr std::size_t kStoreRequestHeaderBytes = 12;
@@ -73,7 +74,8 @@ inline constexpr std::size_t kMaxStoreRequestBytes =
     kStoreRequestHeaderBytes + kMaxStoreKeyBytes + kMaxStoreValueBytes;
 
 /// `key` and `value` within the store's bounds.
-std::string encode_request(StoreOperation operation, std::uint32_t id, std::string_view key, std::string_view value);
+std::string encode_request(StoreOperation operation, std::uint32_t id, std::string_view key,
+                           std::string_view value);
 Result<StoreRequestHeader> decode_request_header(std::string_view bytes);
 std::string encode_reply(std::uint32_t id, bool found, StatusCode code, std::string_view body);
 Result<StoreReplyHeader> decode_reply_header(std::string_view bytes);

@@ -63,8 +63,8 @@ bool is_lost_connection(int error_number) {
 
 Status transfer_error(int error_number, std::string_view call) {
   if (!is_lost_connection(error_number)) return base::errno_error(error_number, call);
-  return base::error(StatusCode::peer_lost, "{}: {} (errno {})", call, std::generic_category().message(error_number),
-                     error_number);
+  return base::error(StatusCode::peer_lost, "{}: {} (errno {})", call,
+                     std::generic_category().message(error_number), error_number);
 }
 
 }  // namespace
@@ -85,10 +85,11 @@ Result<std::vector<SocketAddress>> resolve(const std::string& host, std::uint16_
     } catch (const std::system_error& failure) {
       return base::error(StatusCode::system_error, "look-up of host {}: no thread: {}", host, failure.what());
     }
-    while (answer.wait_for(std::chrono::milliseconds(deadline.left_ms(kPollSliceMs))) != std::future_status::ready) {
+    while (answer.wait_for(std::chrono::milliseconds(deadline.left_ms(kPollSliceMs))) !=
+           std::future_status::ready) {
       if (deadline.passed()) {
-        return base::error(StatusCode::timeout, "look-up of host {}: no answer before the deadline; use its address",
-                           host);
+        return base::error(StatusCode::timeout,
+                           "look-up of host {}: no answer before the deadline; use its address", host);
       }
     }
     lookup = answer.get();
@@ -139,8 +140,8 @@ Result<base::FileDescriptor> connect_socket(const SocketAddress& address, const 
   socklen_t own_bytes = sizeof(own);
   socklen_t other_bytes = sizeof(other);
   if (getsockname(fd.get(), reinterpret_cast<sockaddr*>(&own), &own_bytes) == 0 &&
-      getpeername(fd.get(), reinterpret_cast<sockaddr*>(&other), &other_bytes) == 0 && own_bytes == other_bytes &&
-      std::memcmp(&own, &other, own_bytes) == 0) {
+      getpeername(fd.get(), reinterpret_cast<sockaddr*>(&other), &other_bytes) == 0 &&
+      own_bytes == other_bytes && std::memcmp(&own, &other, own_bytes) == 0) {
     return base::errno_error(ECONNREFUSED, "connect");
   }
   return fd;

@@ -22,7 +22,9 @@ constexpr milliseconds kLongestRetryPause{200};
 // One attempt to open; what accepts and then says nothing is given up so that a later attempt can succeed.
 constexpr milliseconds kAttemptLimit{5000};
 
-base::Deadline sooner(const base::Deadline& a, const base::Deadline& b) { return a.left() < b.left() ? a : b; }
+base::Deadline sooner(const base::Deadline& a, const base::Deadline& b) {
+  return a.left() < b.left() ? a : b;
+}
 
 class TcpStore final : public Store {
  public:
@@ -42,7 +44,8 @@ class TcpStore final : public Store {
     Result<std::optional<std::string>> last = try_get(key);
     if (!last) return std::move(last).status();
     if (last->has_value()) return std::move(**last);
-    return base::error(StatusCode::timeout, "store key \"{}\" not set before the deadline; store {}", key, url_);
+    return base::error(StatusCode::timeout, "store key \"{}\" not set before the deadline; store {}", key,
+                       url_);
   }
 
   Result<std::optional<std::string>> try_get(std::string_view key) override {
@@ -111,7 +114,8 @@ class TcpStore final : public Store {
                       const base::Deadline& deadline) {
     const Turn turn(*this, deadline);
     if (!turn.taken()) {
-      return base::error(StatusCode::timeout, "store {}: another thread of this process uses the connection", url_);
+      return base::error(StatusCode::timeout, "store {}: another thread of this process uses the connection",
+                         url_);
     }
     if (!broken_) return broken_;
     const std::uint32_t id = ++last_id_;
@@ -132,12 +136,14 @@ class TcpStore final : public Store {
         if (received.code() != StatusCode::timeout) return lost(std::move(received), key);
         // A get may be late because of another rank; everything else is late because of the store.
         if (operation == StoreOperation::get) return received;
-        return base::error(StatusCode::timeout, "store {} did not answer within {} s; key \"{}\"; is its process stopped?",
-                           url_, kStoreAnswerTimeout.count(), key);
+        return base::error(StatusCode::timeout,
+                           "store {} did not answer within {} s; key \"{}\"; is its process stopped?", url_,
+                           kStoreAnswerTimeout.count(), key);
       }
       std::string body = take_body(**header);
       if ((*header)->id != id) continue;  // the answer to a get that was given up
-      if ((*header)->code != StatusCode::ok) return Status((*header)->code, std::move(body)).with("store " + url_);
+      if ((*header)->code != StatusCode::ok)
+        return Status((*header)->code, std::move(body)).with("store " + url_);
       return Answer{(*header)->found, std::move(body)};
     }
   }
@@ -169,10 +175,11 @@ class TcpStore final : public Store {
 
   Status lost(Status cause, std::string_view key) {
     const StatusCode code = cause.code() == StatusCode::corrupt ? StatusCode::corrupt : StatusCode::peer_lost;
-    broken_ = base::error(code,
-                          "store {} lost in a call about key \"{}\": {}; the process that hosts it has ended or its "
-                          "host is unreachable, look at its output",
-                          url_, key, cause.message());
+    broken_ = base::error(
+        code,
+        "store {} lost in a call about key \"{}\": {}; the process that hosts it has ended or its "
+        "host is unreachable, look at its output",
+        url_, key, cause.message());
     socket_.reset();
     return broken_;
   }
@@ -193,7 +200,8 @@ class Opening {
   Opening(std::string url, std::string job_token) : url_(std::move(url)), job_token_(std::move(job_token)) {}
 
   // `is_final` tells the failures that no retry can cure.
-  Status attempt(const SocketAddress& address, const base::Deadline& deadline, base::FileDescriptor& socket, bool& is_final) {
+  Status attempt(const SocketAddress& address, const base::Deadline& deadline, base::FileDescriptor& socket,
+                 bool& is_final) {
     is_final = false;
     Result<base::FileDescriptor> connected = connect_socket(address, deadline);
     if (!connected) return std::move(connected).status();
@@ -214,7 +222,8 @@ class Opening {
     if (Status status = receive_bytes(fd, bytes, kStoreWelcomeBytes, deadline); !status) return status;
     Result<StoreWelcome> welcome = decode_welcome({bytes, kStoreWelcomeBytes});
     is_final = true;  // from here on the other side is known: it is our server, or it will never be
-    if (!welcome) return std::move(welcome).status().with("something else than a slipring store listens there");
+    if (!welcome)
+      return std::move(welcome).status().with("something else than a slipring store listens there");
     if (Status status = check_verdict(*welcome); !status) return status;
     is_final = false;
 
@@ -225,20 +234,23 @@ class Opening {
     const std::string_view proof(reinterpret_cast<const char*>(mine->data()), mine->size());
     if (Status status = send_bytes(fd, proof, deadline); !status) return status;
     Proof theirs;
-    if (Status status = receive_bytes(fd, reinterpret_cast<char*>(theirs.data()), theirs.size(), deadline); !status) {
+    if (Status status = receive_bytes(fd, reinterpret_cast<char*>(theirs.data()), theirs.size(), deadline);
+        !status) {
       return status;
     }
     if (same_proof(theirs, *expected)) return {};
     is_final = true;
-    return base::error(StatusCode::corrupt, "the server did not prove the job token; another program took the port");
+    return base::error(StatusCode::corrupt,
+                       "the server did not prove the job token; another program took the port");
   }
 
   Status check_verdict(const StoreWelcome& welcome) const {
     if (welcome.verdict == StoreVerdict::other_version || welcome.version != kStoreProtocolVersion) {
-      return base::error(StatusCode::mismatch,
-                         "the server speaks store protocol version {}, this rank version {}; run one slipring "
-                         "version on all ranks and in the launcher",
-                         welcome.version, kStoreProtocolVersion);
+      return base::error(
+          StatusCode::mismatch,
+          "the server speaks store protocol version {}, this rank version {}; run one slipring "
+          "version on all ranks and in the launcher",
+          welcome.version, kStoreProtocolVersion);
     }
     if (welcome.verdict == StoreVerdict::other_job) {
       return base::error(StatusCode::mismatch,
@@ -259,8 +271,8 @@ void pause_before_retry(milliseconds& pause, const base::Deadline& deadline) {
 
 }  // namespace
 
-Result<std::shared_ptr<Store>> connect_tcp_store(const std::string& host, std::uint16_t port, std::string job_token,
-                                                 const base::Deadline& deadline) {
+Result<std::shared_ptr<Store>> connect_tcp_store(const std::string& host, std::uint16_t port,
+                                                 std::string job_token, const base::Deadline& deadline) {
   if (Status status = check_job_token(job_token); !status) return status;
   const std::string url = "tcp://" + format_host_port(host, port);
   Result<std::vector<SocketAddress>> addresses = resolve(host, port, deadline);
@@ -273,16 +285,18 @@ Result<std::shared_ptr<Store>> connect_tcp_store(const std::string& host, std::u
     for (const SocketAddress& address : *addresses) {
       base::FileDescriptor socket;
       bool is_final = false;
-      failure = opening.attempt(address, sooner(deadline, base::Deadline::after(kAttemptLimit)), socket, is_final);
+      failure =
+          opening.attempt(address, sooner(deadline, base::Deadline::after(kAttemptLimit)), socket, is_final);
       if (failure.is_ok()) return std::shared_ptr<Store>(std::make_shared<TcpStore>(url, std::move(socket)));
       if (is_final) return std::move(failure).with("store " + url);
     }
     if (deadline.passed()) {
       const auto waited = std::chrono::duration_cast<milliseconds>(base::Clock::now() - begin).count();
-      return base::error(StatusCode::timeout,
-                         "store {} not reached within {} ms: {}; is the process that hosts it (slipring-run, or the "
-                         "first rank's launcher) still running, and does SLIPRING_STORE name its host and port?",
-                         url, waited, failure.message());
+      return base::error(
+          StatusCode::timeout,
+          "store {} not reached within {} ms: {}; is the process that hosts it (slipring-run, or the "
+          "first rank's launcher) still running, and does SLIPRING_STORE name its host and port?",
+          url, waited, failure.message());
     }
     pause_before_retry(pause, deadline);
   }

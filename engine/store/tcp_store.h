@@ -11,9 +11,9 @@
 
 namespace slipring::engine {
 
-/// Retries until a server is there, proves the token and has been proved to, or the deadline passes. A server of
-/// another job or protocol version is an error at once.
-Result<std::shared_ptr<Store>> connect_tcp_store(const std::string& host, std::uint16_t port, std::string job_token,
-                                                 const base::Deadline& deadline);
+/// Retries until a server is there, proves the token and has been proved to, or the deadline passes. A server
+/// of another job or protocol version is an error at once.
+Result<std::shared_ptr<Store>> connect_tcp_store(const std::string& host, std::uint16_t port,
+                                                 std::string job_token, const base::Deadline& deadline);
 
 }  // namespace slipring::engine

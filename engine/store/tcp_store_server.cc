@@ -10,7 +10,6 @@
 #include <atomic>
 #include <cerrno>
 #include <csignal>
-#include <optional>
 #include <thread>
 #include <vector>
 
@@ -19,66 +18,19 @@
 #include "engine/store/store_table.h"
 #include "engine/store/tcp_frame.h"
 #include "engine/store/tcp_socket.h"
+#include "engine/store/tcp_store_connection.h"
 
 namespace slipring::engine {
 namespace {
 
 using std::chrono::milliseconds;
+using Connection = StoreConnection;
+using Phase = ConnectionPhase;
 
 constexpr int kAcceptsPerTurn = 64;
 // Out of descriptors: let connections end before asking for more.
 constexpr milliseconds kAcceptPause{100};
 constexpr std::size_t kReadBytes = std::size_t{64} << 10;
-
-// hello and proof: a stranger until shown otherwise. serving: a rank of the job.
-enum class Phase { hello, proof, serving };
-
-struct PendingGet {
-  std::string key;
-  std::uint32_t id = 0;
-};
-
-struct Connection {
-  base::FileDescriptor socket;
-  Phase phase = Phase::hello;
-  base::Deadline silence_deadline = base::Deadline::never();
-  StoreHello hello;
-  StoreWelcome welcome;
-  std::string inbox;   // at most one request
-  std::string outbox;  // at most one reply; nothing is read while it is not empty
-  std::optional<PendingGet> pending;
-  bool finished = false;  // swept at the end of the turn
-};
-
-// Bytes that the connection must have sent before there is something to act on.
-Result<std::size_t> wanted_bytes(const Connection& connection) {
-  switch (connection.phase) {
-    case Phase::hello: return kStoreHelloBytes;
-    case Phase::proof: return kStoreProofBytes;
-    case Phase::serving: break;
-  }
-  if (connection.inbox.size() < kStoreRequestHeaderBytes) return kStoreRequestHeaderBytes;
-  Result<StoreRequestHeader> header =
-      decode_request_header(std::string_view(connection.inbox).substr(0, kStoreRequestHeaderBytes));
-  if (!header) return std::move(header).status();
-  return kStoreRequestHeaderBytes + header->key_bytes + header->value_bytes;
-}
-
-// False once the connection cannot be written to any more.
-bool flush(Connection& connection) {
-  while (!connection.outbox.empty()) {
-    const ssize_t n =
-        send(connection.socket.get(), connection.outbox.data(), connection.outbox.size(), MSG_NOSIGNAL);
-    if (n >= 0) {
-      connection.outbox.erase(0, static_cast<std::size_t>(n));
-    } else if (errno == EAGAIN) {
-      return true;
-    } else if (errno != EINTR) {
-      return false;
-    }
-  }
-  return true;
-}
 
 }  // namespace
 
@@ -112,7 +64,8 @@ class TcpStoreServer::Loop {
   void act_on_hello(Connection& connection);
   void act_on_proof(Connection& connection);
   void act_on_request(Connection& connection);
-  void reply(Connection& connection, std::uint32_t id, bool found, const Status& status, std::string_view body);
+  void reply(Connection& connection, std::uint32_t id, bool found, const Status& status,
+             std::string_view body);
   void answer_waiters(std::string_view key);
   void drop(Connection& connection);
   void sweep();
@@ -143,9 +96,9 @@ Status TcpStoreServer::Loop::start() {
       resolve(options_.host, options_.port, base::Deadline::after(std::chrono::seconds(5)));
   if (!addresses) return std::move(addresses).status();
   if (Status status = listen_on(addresses->front()); !status) {
-    return std::move(status).with(
-        fmt::format("store server on {}; choose another port, or 0 for any that is free, and an address of this host",
-                    format_host_port(options_.host, options_.port)));
+    return std::move(status).with(fmt::format(
+        "store server on {}; choose another port, or 0 for any that is free, and an address of this host",
+        format_host_port(options_.host, options_.port)));
   }
   wake_.reset(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!wake_) return base::errno_error(errno, "eventfd");
@@ -275,7 +228,8 @@ bool TcpStoreServer::Loop::drop_oldest_unproven() {
 
 void TcpStoreServer::Loop::drop_silent() {
   for (const auto& connection : connections_) {
-    if (!connection->finished && connection->phase != Phase::serving && connection->silence_deadline.passed()) {
+    if (!connection->finished && connection->phase != Phase::serving &&
+        connection->silence_deadline.passed()) {
       drop(*connection);
     }
   }
@@ -325,9 +279,15 @@ void TcpStoreServer::Loop::read_from(Connection& connection) {
 
 void TcpStoreServer::Loop::act(Connection& connection) {
   switch (connection.phase) {
-    case Phase::hello: act_on_hello(connection); break;
-    case Phase::proof: act_on_proof(connection); break;
-    case Phase::serving: act_on_request(connection); break;
+    case Phase::hello:
+      act_on_hello(connection);
+      break;
+    case Phase::proof:
+      act_on_proof(connection);
+      break;
+    case Phase::serving:
+      act_on_request(connection);
+      break;
   }
   if (connection.finished) return;
   connection.inbox.clear();
@@ -358,7 +318,8 @@ void TcpStoreServer::Loop::act_on_proof(Connection& connection) {
   Result<Proof> expected =
       prove_side(StoreSide::client, options_.job_token, connection.hello, connection.welcome);
   if (!expected || !same_proof(theirs, *expected)) return drop(connection);
-  Result<Proof> mine = prove_side(StoreSide::server, options_.job_token, connection.hello, connection.welcome);
+  Result<Proof> mine =
+      prove_side(StoreSide::server, options_.job_token, connection.hello, connection.welcome);
   const auto serving = std::count_if(connections_.begin(), connections_.end(), [](const auto& other) {
     return other->phase == Phase::serving && !other->finished;
   });
@@ -411,7 +372,8 @@ void TcpStoreServer::Loop::act_on_request(Connection& connection) {
 
 void TcpStoreServer::Loop::reply(Connection& connection, std::uint32_t id, bool found, const Status& status,
                                  std::string_view body) {
-  connection.outbox = encode_reply(id, found, status.code(), status.is_ok() ? body : std::string_view(status.message()));
+  connection.outbox =
+      encode_reply(id, found, status.code(), status.is_ok() ? body : std::string_view(status.message()));
 }
 
 void TcpStoreServer::Loop::answer_waiters(std::string_view key) {
@@ -434,9 +396,17 @@ Result<std::unique_ptr<TcpStoreServer>> TcpStoreServer::start(TcpStoreServerOpti
   return std::unique_ptr<TcpStoreServer>(new TcpStoreServer(std::move(loop)));
 }
 
-const std::string& TcpStoreServer::url() const noexcept { return loop_->url(); }
-std::uint16_t TcpStoreServer::port() const noexcept { return loop_->port(); }
-std::uint64_t TcpStoreServer::dropped_connections() const noexcept { return loop_->dropped(); }
-std::size_t TcpStoreServer::connections() const noexcept { return loop_->serving(); }
+const std::string& TcpStoreServer::url() const noexcept {
+  return loop_->url();
+}
+std::uint16_t TcpStoreServer::port() const noexcept {
+  return loop_->port();
+}
+std::uint64_t TcpStoreServer::dropped_connections() const noexcept {
+  return loop_->dropped();
+}
+std::size_t TcpStoreServer::connections() const noexcept {
+  return loop_->serving();
+}
 
 }  // namespace slipring::engine

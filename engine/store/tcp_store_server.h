@@ -1,10 +1,10 @@
 // TcpStoreServer: hosts a job's tcp store on one thread of this process.
 //
 // Serves only connections that prove knowledge of the job token; whoever does not within `silence_limit`
-// (port scanner, HTTP request, random bytes, silence) is dropped and counted, and the job goes on. Memory is bounded
-// per connection (one request and one reply) and in total. Authenticates, does not encrypt: the network
-// between the ranks must be trusted not to alter packets. The owner may call any member from any thread;
-// the destructor stops the thread and closes everything, which waiting clients see as peer_lost.
+// (port scanner, HTTP request, random bytes, silence) is dropped and counted, and the job goes on. Memory is
+// bounded per connection (one request and one reply) and in total. Authenticates, does not encrypt: the
+// network between the ranks must be trusted not to alter packets. The owner may call any member from any
+// thread; the destructor stops the thread and closes everything, which waiting clients see as peer_lost.
 #pragma once
 
 #include <chrono>

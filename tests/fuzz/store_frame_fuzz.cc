@@ -1,8 +1,8 @@
 // Feeds bytes from strangers to the decoders of the tcp store's frames: whatever comes, they answer with a
 // value within the bounds or with an error, and what they accept they would have written themselves.
 //
-// LLVMFuzzerTestOneInput is the entry for libFuzzer (clang++ -fsanitize=fuzzer -DSLIPRING_LIBFUZZER); without it a test
-// drives the same entry with mutations of valid frames.
+// LLVMFuzzerTestOneInput is the entry for libFuzzer (clang++ -fsanitize=fuzzer -DSLIPRING_LIBFUZZER); without
+// it a test drives the same entry with mutations of valid frames.
 #include <cstdint>
 #include <cstdlib>
 #include <string>
@@ -20,7 +20,9 @@ void require(bool holds) {
   if (!holds) std::abort();
 }
 
-std::string_view first(std::string_view bytes, std::size_t count) { return bytes.substr(0, count); }
+std::string_view first(std::string_view bytes, std::size_t count) {
+  return bytes.substr(0, count);
+}
 
 }  // namespace
 
@@ -42,7 +44,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (const auto reply = decode_reply_header(first(bytes, kStoreReplyHeaderBytes)); reply) {
     const StoreReplyHeader& header = reply.value();
     require(header.body_bytes <= kMaxStoreValueBytes);
-    const std::string again = encode_reply(header.id, header.found, header.code, std::string(header.body_bytes, 'b'));
+    const std::string again =
+        encode_reply(header.id, header.found, header.code, std::string(header.body_bytes, 'b'));
     require(first(again, kStoreReplyHeaderBytes) == first(bytes, kStoreReplyHeaderBytes));
   }
   if (const auto count = decode_count(bytes); count) require(encode_count(count.value()) == bytes);
@@ -64,20 +67,22 @@ void feed(std::string_view bytes) {
 }
 
 const std::vector<std::string>& valid_frames() {
-  static const std::vector<std::string> frames{encode_hello({}),
-                                               encode_welcome({}),
-                                               encode_request(StoreOperation::set, 1, "key", "value"),
-                                               encode_request(StoreOperation::get, 2, std::string(255, 'k'), ""),
-                                               encode_request(StoreOperation::add, 3, "key", encode_count(-1)),
-                                               encode_reply(4, true, StatusCode::ok, "value"),
-                                               encode_reply(5, false, StatusCode::invalid_argument, "why"),
-                                               encode_count(INT64_MIN)};
+  static const std::vector<std::string> frames{
+      encode_hello({}),
+      encode_welcome({}),
+      encode_request(StoreOperation::set, 1, "key", "value"),
+      encode_request(StoreOperation::get, 2, std::string(255, 'k'), ""),
+      encode_request(StoreOperation::add, 3, "key", encode_count(-1)),
+      encode_reply(4, true, StatusCode::ok, "value"),
+      encode_reply(5, false, StatusCode::invalid_argument, "why"),
+      encode_count(INT64_MIN)};
   return frames;
 }
 
 TEST(StoreFrame, EveryCutOfAValidFrameIsTakenOrRefused) {
   for (const std::string& frame : valid_frames()) {
-    for (std::size_t bytes = 0; bytes <= frame.size(); ++bytes) feed(std::string_view(frame).substr(0, bytes));
+    for (std::size_t bytes = 0; bytes <= frame.size(); ++bytes)
+      feed(std::string_view(frame).substr(0, bytes));
   }
 }
 
@@ -111,9 +116,11 @@ TEST(StoreFrame, ValuesAboveTheBoundAreRefusedFromTheHeaderAlone) {
   std::string frame = encode_request(StoreOperation::set, 1, "key", std::string(kMaxStoreValueBytes, 'v'));
   EXPECT_TRUE(decode_request_header(first(frame, kStoreRequestHeaderBytes)));
   frame[0] = 1;
-  EXPECT_EQ(decode_request_header(first(frame, kStoreRequestHeaderBytes)).status().code(), StatusCode::corrupt);
+  EXPECT_EQ(decode_request_header(first(frame, kStoreRequestHeaderBytes)).status().code(),
+            StatusCode::corrupt);
   frame[3] = static_cast<char>(0xff);
-  EXPECT_EQ(decode_request_header(first(frame, kStoreRequestHeaderBytes)).status().code(), StatusCode::corrupt);
+  EXPECT_EQ(decode_request_header(first(frame, kStoreRequestHeaderBytes)).status().code(),
+            StatusCode::corrupt);
 }
 
 }  // namespace

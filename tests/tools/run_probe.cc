@@ -33,7 +33,8 @@ int meet(const engine::RankEnvironment& me) {
   const auto deadline = base::Deadline::after(std::chrono::seconds(60));
   Result<std::shared_ptr<engine::Store>> store = engine::open_store(me.store_url, me.job_token, deadline);
   if (!store) return std::fprintf(stderr, "%s\n", store.status().message().c_str()), 10;
-  const auto values = engine::gather_all(**store, "probe", me.rank, me.size, std::to_string(me.rank), deadline);
+  const auto values =
+      engine::gather_all(**store, "probe", me.rank, me.size, std::to_string(me.rank), deadline);
   if (!values) return std::fprintf(stderr, "%s\n", values.status().message().c_str()), 11;
   return values.value().back() == std::to_string(me.size - 1) ? 0 : 12;
 }
@@ -81,7 +82,8 @@ int main(int argc, char** argv) {
     sigwait(&set, &number);
     return number;
   }
-  if (what == "mask") {  // 0 if it was started as from a shell: no signal blocked, nothing to read, no stray files
+  if (what ==
+      "mask") {  // 0 if it was started as from a shell: no signal blocked, nothing to read, no stray files
     sigset_t set;
     sigprocmask(SIG_BLOCK, nullptr, &set);
     for (int number = 1; number < 32; ++number) {

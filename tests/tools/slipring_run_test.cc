@@ -120,7 +120,8 @@ class RunTest : public testing::Test {
   bool has_leftover_files() const { return !std::filesystem::is_empty(directory_ + "/tmp"); }
   bool are_leftovers_removed() const {
     const auto end = Clock::now() + kPatience;
-    while (has_leftover_files() && Clock::now() < end) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    while (has_leftover_files() && Clock::now() < end)
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
     return !has_leftover_files();
   }
 
@@ -151,7 +152,8 @@ TEST_F(RunTest, TheFirstFailingRanksStatusIsTheLaunchersAndTheOthersEnd) {
   const Outcome outcome = run({"-n", "3", probe_, "exit", "7", "1"});
   EXPECT_EQ(outcome.status, 7);
   EXPECT_THAT(outcome.error,
-              ContainsRegex("^slipring-run: rank 1 \\(pid [0-9]+\\) exited with status 7; ending the other ranks\n$"));
+              ContainsRegex(
+                  "^slipring-run: rank 1 \\(pid [0-9]+\\) exited with status 7; ending the other ranks\n$"));
 }
 
 TEST_F(RunTest, ARankThatIsKilledGives128PlusTheSignal) {
@@ -169,7 +171,8 @@ TEST_F(RunTest, WithNoKillTheOthersGoOn) {
 
 TEST_F(RunTest, RanksThatIgnoreBeingAskedAreKilledAfterTheGrace) {
   const pid_t launcher = start({"-n", "2", "--grace", "0.1", probe_, "pids", directory_});
-  const std::vector<pid_t> pids{pid_of("rank0"), pid_of("rank1"), pid_of("grandchild0"), pid_of("grandchild1")};
+  const std::vector<pid_t> pids{pid_of("rank0"), pid_of("rank1"), pid_of("grandchild0"),
+                                pid_of("grandchild1")};
   kill(launcher, SIGTERM);
   const Outcome outcome = wait(launcher);
   EXPECT_EQ(outcome.status, 128 + SIGKILL);
@@ -276,9 +279,15 @@ TEST_F(RunTest, AProgramThatCannotBeStartedIsNamed) {
 }
 
 TEST_F(RunTest, WrongUsageIsStatusTwo) {
-  for (const std::vector<std::string>& arguments : std::vector<std::vector<std::string>>{
-           {}, {"-n", "2"}, {"-n", "0", "env"}, {"-n", "x", "env"}, {"env"}, {"-n", "2", "--store", "udp", "env"},
-           {"-n", "2", "--env", "A", "env"}, {"-n", "2", "--nonsense", "env"}}) {
+  for (const std::vector<std::string>& arguments :
+       std::vector<std::vector<std::string>>{{},
+                                             {"-n", "2"},
+                                             {"-n", "0", "env"},
+                                             {"-n", "x", "env"},
+                                             {"env"},
+                                             {"-n", "2", "--store", "udp", "env"},
+                                             {"-n", "2", "--env", "A", "env"},
+                                             {"-n", "2", "--nonsense", "env"}}) {
     EXPECT_EQ(run(arguments).status, 2);
   }
 }
