@@ -7,10 +7,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstring>
 #include <span>
 
+#include "base/copy.h"
 #include "base/status.h"
-#include "collectives/copy_kernels.h"
 #include "collectives/plan_text.h"
 
 namespace slipring::collectives {
@@ -174,7 +175,7 @@ Executor::Move Executor::send_next(Lane& lane) {
     if (status.code() == StatusCode::would_block) return Move::blocked;
     return fail(std::move(status), lane, lane.sender);
   }
-  copy_prefetched(slot.data(), step.from == Side::input ? here.in : here.out, here.bytes);
+  base::copy_handed_over(slot.data(), step.from == Side::input ? here.in : here.out, here.bytes);
   producer.publish();
   lane.sender.advance();
   return Move::moved;
@@ -239,9 +240,9 @@ Executor::Move Executor::receive_next(Lane& lane) {
   } else {
     // Two copies rather than one kernel with two targets: the next rank can start before this one keeps its
     // own.
-    if (slot != nullptr) copy_prefetched(slot, source, here.bytes);
+    if (slot != nullptr) base::copy_handed_over(slot, source, here.bytes);
     pass_on();
-    if (keep && source != here.out) copy_plain(here.out, source, here.bytes);
+    if (keep && source != here.out && here.bytes != 0) std::memcpy(here.out, source, here.bytes);
   }
   if (consumer != nullptr) consumer->release();
   lane.receiver.advance();
@@ -249,15 +250,15 @@ Executor::Move Executor::receive_next(Lane& lane) {
 }
 
 void Executor::reduce(const Step& step, const Piece& here, const void* message, void* dst, void* dst2) const {
-  const ReduceOptions options{.divisor = step.finish && call_.op == ReduceOp::avg ? ranks_ : 1};
+  const int divisor = step.finish && call_.op == ReduceOp::avg ? ranks_ : 1;
   if (step.kind == StepKind::copy) {
-    kernel_(dst, dst2, &message, 1, here.elements, options);
+    kernel_(dst, dst2, &message, 1, here.elements, divisor);
     return;
   }
   const void* local = step.from == Side::input ? here.in : here.out;
   const void* sources[2] = {local, message};
   if (step.received_first) std::swap(sources[0], sources[1]);
-  kernel_(dst, dst2, sources, 2, here.elements, options);
+  kernel_(dst, dst2, sources, 2, here.elements, divisor);
 }
 
 [[gnu::cold]] Executor::Move Executor::fail(Status cause, const Lane& lane, const Cursor& cursor) {

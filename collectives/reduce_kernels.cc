@@ -12,10 +12,10 @@
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "collectives/reduce_kernels.cc"
-#include "hwy/cache_control.h"
 #include "hwy/foreach_target.h"  // must come before highway.h
 #include "hwy/highway.h"
 
+#include "base/copy.h"
 #include "collectives/reduce_ops-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -85,8 +85,6 @@ struct ListOfSources {
 struct Outputs {
   std::byte* dst;
   std::byte* dst2;  // may be null
-  bool stream;      // whole vectors of dst go around the cache
-  bool stream2;     // the same for dst2
 };
 
 // Reduces elements [at, at + count) of the pass; one instance per (element type, operator, kind of sources).
@@ -108,29 +106,18 @@ class Pass {
     if (count * sizeof(T) >= kAlignBytes) {
       done = elements_to_alignment(lanes);
       if (done != 0) partial(0, done);
-    } else {
-      out_.stream = out_.stream2 = false;
     }
     for (; count - done >= 4 * lanes; done += 4 * lanes) block(done * sizeof(T), lanes * sizeof(T));
     for (; count - done >= lanes; done += lanes) whole(d, done * sizeof(T));
     if (count != done) partial(done, count - done);
-    if (out_.stream || out_.stream2) hwy::FlushStream();
   }
 
  private:
-  // Elements before the destination is aligned to a vector: dst2 if it streams, else dst. A destination that
-  // is not aligned from there on does not stream.
-  HWY_INLINE std::size_t elements_to_alignment(std::size_t lanes) {
+  // Elements before dst is aligned to a vector.
+  HWY_INLINE std::size_t elements_to_alignment(std::size_t lanes) const {
     const std::size_t vector_bytes = lanes * sizeof(T);
-    const std::size_t past =
-        reinterpret_cast<std::uintptr_t>(out_.stream2 ? out_.dst2 : out_.dst) % vector_bytes;
-    const std::size_t head = past == 0 || past % sizeof(T) != 0 ? 0 : vector_bytes - past;
-    const auto aligned = [&](const std::byte* p) {
-      return (reinterpret_cast<std::uintptr_t>(p) + head) % vector_bytes == 0;
-    };
-    out_.stream = out_.stream && aligned(out_.dst);
-    out_.stream2 = out_.stream2 && aligned(out_.dst2);
-    return head / sizeof(T);
+    const std::size_t past = reinterpret_cast<std::uintptr_t>(out_.dst) % vector_bytes;
+    return past == 0 || past % sizeof(T) != 0 ? 0 : (vector_bytes - past) / sizeof(T);
   }
 
   HWY_INLINE void block(std::size_t offset, std::size_t step) {
@@ -141,31 +128,15 @@ class Pass {
     b = Op::finish(d, b, divisor_);
     c = Op::finish(d, c, divisor_);
     e = Op::finish(d, e, divisor_);
-    std::byte* to = out_.dst + offset;
-    if (out_.stream) {
-      E::stream(d, a, to);
-      E::stream(d, b, to + step);
-      E::stream(d, c, to + 2 * step);
-      E::stream(d, e, to + 3 * step);
-    } else {
-      E::store(d, a, to);
-      E::store(d, b, to + step);
-      E::store(d, c, to + 2 * step);
-      E::store(d, e, to + 3 * step);
-    }
-    if (out_.dst2 == nullptr) return;
-    to = out_.dst2 + offset;
-    if (out_.stream2) {
-      E::stream(d, a, to);
-      E::stream(d, b, to + step);
-      E::stream(d, c, to + 2 * step);
-      E::stream(d, e, to + 3 * step);
-    } else {
-      E::store(d, a, to);
-      E::store(d, b, to + step);
-      E::store(d, c, to + 2 * step);
-      E::store(d, e, to + 3 * step);
-    }
+    store_block(d, a, b, c, e, out_.dst + offset, step);
+    if (out_.dst2 != nullptr) store_block(d, a, b, c, e, out_.dst2 + offset, step);
+  }
+
+  HWY_INLINE static void store_block(D d, V a, V b, V c, V e, std::byte* to, std::size_t step) {
+    E::store(d, a, to);
+    E::store(d, b, to + step);
+    E::store(d, c, to + 2 * step);
+    E::store(d, e, to + 3 * step);
   }
 
   template <class AnyD>
@@ -222,25 +193,23 @@ HWY_INLINE void run_pass(const Outputs& out, const void* const* sources, std::si
 }
 
 template <class T, class Op>
-void reduce(void* dst, void* dst2, const void* const* sources, int n, std::size_t count,
-            const ReduceOptions& options) {
+void reduce(void* dst, void* dst2, const void* const* sources, int n, std::size_t count, int divisor) {
   if constexpr (std::is_same_v<Op, Avg>) {
-    if (options.divisor == 1) return reduce<T, Sum>(dst, dst2, sources, n, count, options);
+    if (divisor == 1) return reduce<T, Sum>(dst, dst2, sources, n, count, divisor);
   }
-  Outputs out{static_cast<std::byte*>(dst), static_cast<std::byte*>(dst2), options.nontemporal,
-              options.nontemporal2 && dst2 != nullptr};
+  Outputs out{static_cast<std::byte*>(dst), static_cast<std::byte*>(dst2)};
   std::byte* copy = nullptr;
   std::size_t piece = count;
-  if (dst2 != nullptr && count * sizeof(T) >= kByPiecesFrom && !out.stream && !out.stream2) {
+  if (dst2 != nullptr && count * sizeof(T) >= kByPiecesFrom) {
     copy = std::exchange(out.dst2, nullptr);
     piece = kPieceBytes / sizeof(T);
   }
   // One iteration unless by pieces, so that the pass is compiled once and a tiny count pays for no call.
   for (std::size_t at = 0;;) {
     const std::size_t now = count - at < piece ? count - at : piece;
-    run_pass<T, Op>(out, sources, at * sizeof(T), n, now, options.divisor);
+    run_pass<T, Op>(out, sources, at * sizeof(T), n, now, divisor);
     if (copy != nullptr) {
-      copy_prefetched(copy, out.dst, now * sizeof(T));
+      base::copy_handed_over(copy, out.dst, now * sizeof(T));
       copy += now * sizeof(T);
     }
     at += now;

@@ -7,34 +7,23 @@
 
 #include <cstddef>
 
-#include "collectives/copy_kernels.h"
 #include "slipring/types.h"
 
 namespace slipring::collectives {
 
-/// What one reduction pass does besides combining.
-struct ReduceOptions {
-  /// avg only, at least 1: the combined value is divided by it (floats divide, integers truncate toward
-  /// zero). Partial sums of an avg pass 1, the last pass the number of ranks. Other operators ignore it.
-  int divisor = 1;
-  /// dst is not read again soon by this core, so its stores may go around the cache. The kernel ends with a
-  /// store fence then, because a release store does not order non-temporal stores on x86.
-  bool nontemporal = false;
-  /// The same for dst2. Without it dst2 is taken for lines that a peer read last and is filled like
-  /// copy_prefetched does; around the cache is faster still when that peer's core is far, and slower when
-  /// near.
-  bool nontemporal2 = false;
-};
-
 /// dst[i] = op(...op(op(sources[0][i], sources[1][i]), sources[2][i])..., sources[n-1][i]) for i < count, 1
 /// <= n. dst and, when not null, dst2 receive the same values (output and staging slot in one pass); each may
-/// be identical to a source, but may not overlap one partially.
+/// be identical to a source, but may not overlap one partially. dst is for this core to read again, dst2 is
+/// taken for memory that another core reads next (base/copy.h).
+///
+/// avg divides the combined value by `divisor`, at least 1: floats divide, integers truncate toward zero.
+/// Partial sums of an avg pass 1, the last pass the number of ranks. Other operators ignore it.
 ///
 /// Integers wrap (two's complement), also the sum of an avg before its division. A NaN that sum, prod or avg
 /// yields is the one default quiet NaN, positive. min and max return the first NaN in source order, its bits
 /// unchanged, and take -0 for smaller than +0.
 using ReduceFn = void (*)(void* dst, void* dst2, const void* const* sources, int n, std::size_t count,
-                          const ReduceOptions& options);
+                          int divisor);
 
 /// The kernel for this CPU. Resolve once per communicator or operation, never per chunk.
 ReduceFn reduce_kernel(DType dtype, ReduceOp op) noexcept;

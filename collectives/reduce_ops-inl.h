@@ -58,11 +58,6 @@ struct Element {
       hn::StoreU(v, d, reinterpret_cast<T*>(to));
     }
   }
-  // `to` is aligned to the vector.
-  template <class D>
-  static HWY_INLINE void stream(D d, hn::Vec<D> v, std::byte* to) {
-    hn::Stream(v, d, reinterpret_cast<T*>(to));
-  }
   template <class D>
   static HWY_INLINE hn::Vec<D> load_first(D d, std::size_t lanes, const std::byte* from) {
     return hn::MaskedLoad(hn::FirstN(d, lanes), d, reinterpret_cast<const T*>(from));

@@ -52,7 +52,7 @@ class CommunicatorImpl {
   CommunicatorImpl& operator=(const CommunicatorImpl&) = delete;
 
   int rank() const noexcept { return group_->rank(); }
-  int size() const noexcept { return group_->ranks(); }
+  int size() const noexcept { return size_; }
 
   /// Longest wait of a channel's endpoint.
   std::int64_t wait_ms() const noexcept { return config_.op_timeout_ms; }
@@ -76,19 +76,23 @@ class CommunicatorImpl {
 
   Status check_usable() const;
   Status check_peer(int peer, std::string_view call) const;
-  Status check_all_reduce(const void* in, const void* out, std::size_t count, DType dtype, ReduceOp op) const;
+  /// Whether an operation may begin: not failed, not closed, not poisoned.
+  bool usable() const noexcept { return usable_ && !group_->poisoned(); }
+  [[gnu::cold, gnu::noinline]] Status refuse_all_reduce(const void* in, const void* out, std::size_t count, DType dtype,
+                                                        ReduceOp op) const;
   Status all_reduce_alone(const void* in, void* out, std::size_t count, DType dtype);
   Status run_plan(std::string_view algorithm, int root, collectives::Operation operation,
                   const collectives::CollectiveCall& call, std::uint64_t fingerprint);
   Result<collectives::Executor*> executor(const PlanKey& key);
   /// Poisons the group with what went wrong and remembers it. Passes ok through.
-  Status settle(Status status) {
-    if (status.is_ok()) [[likely]] return status;
+  Status settle(Status&& status) {
+    if (status.is_ok()) [[likely]] return {};
     return fail(std::move(status));
   }
   [[gnu::cold]] Status fail(Status status);
 
-  std::shared_ptr<SharedGroup> group_;
+  const std::shared_ptr<SharedGroup> group_;
+  const int size_;
   const base::ConfigValues config_;
   const base::FaultPoint fault_;
   base::Waiter waiter_;
@@ -100,6 +104,7 @@ class CommunicatorImpl {
   std::map<PlanKey, std::unique_ptr<collectives::Executor>> executors_;
   Status failure_;  // of the first operation that failed
   bool closed_ = false;
+  bool usable_ = true;  // neither failed nor closed
 };
 
 }  // namespace slipring::engine

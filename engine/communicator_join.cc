@@ -6,7 +6,7 @@
 namespace slipring::engine {
 CommunicatorImpl::CommunicatorImpl(std::shared_ptr<SharedGroup> group, const base::ConfigValues& config,
                                    const base::FaultPoint& fault)
-    : group_(std::move(group)), config_(config), fault_(fault),
+    : group_(std::move(group)), size_(group_->ranks()), config_(config), fault_(fault),
       waiter_(group_->doorbell(group_->rank()), group_->windows(), *group_),
       direct_(group_->direct_group(), waiter_, fault_),
       selector_(config_, group_->ranks(), group_->layout().direct.box_bytes), channels_(group_, waiter_) {}
@@ -46,6 +46,7 @@ Result<std::shared_ptr<CommunicatorImpl>> CommunicatorImpl::join_at(Store& store
 void CommunicatorImpl::close() noexcept {
   if (closed_) return;
   closed_ = true;
+  usable_ = false;
   if (failure_.is_ok() && size() > 1) direct_.leave();
   group_->leave();
   // Wakes who waits for this rank's messages: the channels say that they have ended.

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/copy.h"
 #include "base/status.h"
-#include "collectives/copy_kernels.h"
 
 namespace slipring::engine {
 namespace {
@@ -59,7 +59,7 @@ Status write_message(ChannelProducer& channel, const void* data, std::size_t byt
     const std::size_t now = std::min(piece, bytes - done);
     if (Status s = loan(channel, offset + now, slot, wait_ms); !s) return s;
     if (offset != 0) std::memcpy(slot.data(), &size, kSizeBytes);
-    collectives::copy_prefetched(slot.data() + offset, from + done, now);
+    base::copy_handed_over(slot.data() + offset, from + done, now);
     channel.publish();
   }
   return {};

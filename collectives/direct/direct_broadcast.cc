@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "collectives/copy_kernels.h"
+#include "base/copy.h"
 #include "collectives/direct/direct_collectives.h"
 
 namespace slipring::collectives {
@@ -15,15 +15,10 @@ Status DirectCollectives::broadcast(void* buffer, std::size_t bytes, int root, s
   if (bytes <= group_.shape().box_bytes) {
     const unsigned parity = k_ & 1;
     const bool boxed = bytes > kPublicationBytes;
-    if (is_root) {
-      if (boxed)
-        copy_prefetched(group_.box(root, parity), data, bytes);
-      else
-        std::memcpy(mine().payload, data, bytes);
-    }
-    publish();
+    if (is_root && boxed) base::copy_handed_over(group_.box(root, parity), data, bytes);
+    publish(data, is_root && !boxed ? bytes : 0);
     if (is_root) return {};
-    if (Status s = await_published(root); !s) return s;
+    if (Status s = await_published({&group_.control(root), root}); !s) return s;
     std::memcpy(data, boxed ? group_.box(root, parity) : theirs(root).payload, bytes);
     return {};
   }
@@ -40,7 +35,7 @@ Status DirectCollectives::broadcast_from_root(const std::byte* buffer, std::size
       seen_reduced_[r] = g_ - 1;
     }
     fault_.at(k_, done / chunk);
-    copy_prefetched(group_.slot(group_.rank(), g_), buffer + done, std::min(chunk, bytes - done));
+    base::copy_handed_over(group_.slot(group_.rank(), g_), buffer + done, std::min(chunk, bytes - done));
     ++g_;
     tell_chunks(&RankControl::staged, g_);
   }
@@ -49,7 +44,7 @@ Status DirectCollectives::broadcast_from_root(const std::byte* buffer, std::size
 }
 
 Status DirectCollectives::broadcast_to_peer(std::byte* buffer, std::size_t bytes, int root) {
-  if (Status s = await_published(root); !s) return s;
+  if (Status s = await_published({&group_.control(root), root}); !s) return s;
   const std::size_t chunk = group_.shape().chunk_bytes;
   for (std::size_t done = 0; done < bytes; done += chunk) {
     if (Status s = await_chunks(&RankControl::staged, root, g_ + 1); !s) return s;

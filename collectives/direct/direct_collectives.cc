@@ -8,16 +8,16 @@ namespace slipring::collectives {
 
 DirectCollectives::DirectCollectives(DirectGroup group, base::Waiter& waiter, const base::FaultPoint& fault)
     : group_(std::move(group)), waiter_(waiter), fault_(fault),
+      own_publications_(group_.control(group_.rank()).publications),
       sources_(static_cast<std::size_t>(group_.ranks())), inputs_(sources_.size()), outputs_(sources_.size()), k_(group_.shape().start), confirmed_(k_), g_(k_),
       seen_reduced_(static_cast<std::size_t>(group_.ranks()), g_) {
   for (int r = 0; r < group_.ranks(); ++r)
-    if (r != group_.rank()) peer_doorbells_.push_back(&group_.control(r).doorbell);
+    if (r != group_.rank()) peers_.push_back({&group_.control(r), r});
 }
 
 Status DirectCollectives::await_all_published() {
-  for (int r = 0; r < group_.ranks(); ++r)
-    if (r != group_.rank())
-      if (Status s = await_published(r); !s) return s;
+  for (const Peer& peer : peers_)
+    if (Status s = await_published(peer); !s) return s;
   confirmed_ = k_;
   return {};
 }
@@ -55,13 +55,13 @@ void DirectCollectives::tell_chunks(ProgressLine RankControl::* line, std::uint6
 }
 
 Status DirectCollectives::waited_for(int rank, Status status) const {
-  const Fingerprint f = Fingerprint::unpack(group_.control(group_.rank()).publications[k_ & 1].fingerprint);
+  const Fingerprint f = Fingerprint::unpack(fingerprint_);
   return std::move(status).with(fmt::format("rank {} waited for rank {} in operation {}, {}, transport shm",
                                             group_.rank(), rank, k_ - group_.shape().start, f.to_string()));
 }
 
 Status DirectCollectives::mismatch(int rank, std::uint64_t bits) const {
-  const Fingerprint own = Fingerprint::unpack(group_.control(group_.rank()).publications[k_ & 1].fingerprint);
+  const Fingerprint own = Fingerprint::unpack(fingerprint_);
   const Fingerprint other = Fingerprint::unpack(bits);
   const std::uint64_t operation = k_ - group_.shape().start;
   if (other.leaves)

@@ -13,9 +13,11 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <span>
 #include <vector>
 
+#include "base/copy.h"
 #include "base/fault.h"
 #include "base/wait.h"
 #include "collectives/direct/rank_area.h"
@@ -24,13 +26,26 @@
 
 namespace slipring::collectives {
 
+/// memcpy of at most kPublicationBytes, inline: a call costs more than the copy.
+inline void copy_short(std::byte* to, const std::byte* from, std::size_t bytes) noexcept {
+  const auto pieces = [&](auto unit) {  // the last piece may overlap the one before
+    for (std::size_t i = 0; i + sizeof unit < bytes; i += sizeof unit) std::memcpy(to + i, from + i, sizeof unit);
+    std::memcpy(to + bytes - sizeof unit, from + bytes - sizeof unit, sizeof unit);
+  };
+  struct Sixteen { std::uint64_t words[2]; };
+  if (bytes >= sizeof(Sixteen)) return pieces(Sixteen{});
+  if (bytes >= 8) return pieces(std::uint64_t{});
+  if (bytes >= 4) return pieces(std::uint32_t{});
+  for (std::size_t i = 0; i < bytes; ++i) to[i] = from[i];
+}
+
 struct ReduceRequest {
   const void* in;
   void* out;               ///< identical to in, or not overlapping it
   std::size_t count;
   std::size_t element_bytes;
   ReduceFn kernel;
-  int divisor;             ///< see ReduceOptions
+  int divisor;             ///< see ReduceFn
   std::uint64_t fingerprint;
 };
 
@@ -58,13 +73,33 @@ class DirectCollectives {
   std::uint64_t operation() const noexcept { return k_; }
 
  private:
+  struct Peer {
+    RankControl* control;
+    int rank;
+  };
   struct Block {
     std::size_t offset, count;  // elements from the start of the chunk
   };
 
-  Status one_shot_inline(const ReduceRequest& request);
+  // In this header because a call or two more would be felt: all of it takes a few dozen nanoseconds.
+  Status one_shot_inline(const ReduceRequest& request) {
+    if (Status s = enter(request.fingerprint); !s) [[unlikely]] return s;
+    publish(request.in, request.count * request.element_bytes);
+    for (const Peer& peer : peers_) {
+      if (Status s = await_published(peer); !s) [[unlikely]] return s;
+      sources_[static_cast<std::size_t>(peer.rank)] = peer.control->publications[k_ & 1].payload;
+    }
+    return reduce_sources(request);
+  }
   Status one_shot_boxed(const ReduceRequest& request);
-  Status reduce_published(const ReduceRequest& request, bool boxed);
+  Status reduce_sources(const ReduceRequest& request) {
+    confirmed_ = k_;
+    sources_[static_cast<std::size_t>(group_.rank())] = request.in;
+    request.kernel(request.out, nullptr, sources_.data(), group_.ranks(), request.count, request.divisor);
+    // The line of the next operation was last read by peers that have all moved on: fetch it back meanwhile.
+    base::request_ownership(&own_publications_[(k_ & 1) ^ 1]);
+    return {};
+  }
 
   Status staged_two_phase(const ReduceRequest& request);
   Status stage_chunk(const ReduceRequest& request, std::size_t first, std::size_t count, std::uint64_t g);
@@ -85,27 +120,32 @@ class DirectCollectives {
     }
     ++k_;
     fault_.at(k_, 0);
-    mine().fingerprint = fingerprint;
+    fingerprint_ = fingerprint;
     return {};
   }
   Status confirm_previous();
-  Publication& mine() noexcept { return group_.control(group_.rank()).publications[k_ & 1]; }
+  Publication& mine() noexcept { return own_publications_[k_ & 1]; }
   Publication& theirs(int rank) noexcept { return group_.control(rank).publications[k_ & 1]; }
-  void publish() noexcept {
-    mine().sequence.store(k_, std::memory_order_release);  // OPERATION_PUBLISHED: fingerprint, payload, box
+  // A peer may be polling the line: it is stored in one burst, or the peer takes it away in between, which costs
+  // two more hand-overs.
+  void publish(const void* payload = nullptr, std::size_t bytes = 0) noexcept {
+    Publication& p = mine();
+    copy_short(p.payload, static_cast<const std::byte*>(payload), bytes);
+    p.fingerprint = fingerprint_;
+    p.sequence.store(k_, std::memory_order_release);  // OPERATION_PUBLISHED: fingerprint, payload, box
     ring_peers();
   }
   void ring_peers() noexcept {
-    for (base::Doorbell* d : peer_doorbells_) d->ring();
+    for (const Peer& p : peers_) p.control->doorbell.ring();
   }
-  // Waits for the publication of `rank` and compares fingerprints.
-  Status await_published(int rank) {
-    Publication& p = theirs(rank);
+  // Waits for the publication of `peer` and compares fingerprints.
+  Status await_published(const Peer& peer) {
+    const Publication& p = peer.control->publications[k_ & 1];
     if (p.sequence.load(std::memory_order_acquire) != k_) {  // OPERATION_PUBLISHED
       Status s = waiter_.wait([&] { return p.sequence.load(std::memory_order_acquire) == k_; });  // OPERATION_PUBLISHED
-      if (!s) [[unlikely]] return waited_for(rank, std::move(s));
+      if (!s) [[unlikely]] return waited_for(peer.rank, std::move(s));
     }
-    if (p.fingerprint != mine().fingerprint) [[unlikely]] return mismatch(rank, p.fingerprint);
+    if (p.fingerprint != fingerprint_) [[unlikely]] return mismatch(peer.rank, p.fingerprint);
     return {};
   }
   Status await_all_published();
@@ -118,10 +158,12 @@ class DirectCollectives {
   DirectGroup group_;
   base::Waiter& waiter_;
   const base::FaultPoint& fault_;
-  std::vector<base::Doorbell*> peer_doorbells_;
+  Publication* own_publications_;
+  std::vector<Peer> peers_;
   std::vector<const void*> sources_;   // one per rank, in rank order
   std::vector<const std::byte*> inputs_;  // heap buffers of the operation under way, one per rank
   std::vector<std::byte*> outputs_;
+  std::uint64_t fingerprint_ = 0;      // of operation k_
   std::uint64_t k_;                    // the operation under way, or the last one
   std::uint64_t confirmed_;            // every peer is known to have published up to here
   std::uint64_t g_;                    // chunks staged so far

@@ -9,7 +9,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "collectives/copy_kernels.h"
+#include "base/copy.h"
 #include "collectives/direct/direct_collectives.h"
 
 namespace slipring::collectives {
@@ -45,13 +45,12 @@ Status DirectCollectives::all_reduce_two_phase(const ReduceRequest& request) {
     if (heap->contains(request.in, bytes) && heap->contains(request.out, bytes))
       buffers = {1, heap->offset_of(request.in), heap->offset_of(request.out)};
   }
-  std::memcpy(mine().payload, &buffers, sizeof buffers);
   if (buffers.in_heap == 0) {
     // Stage before publishing: peers then find the first chunk ready.
     const std::size_t chunk = group_.shape().chunk_bytes / request.element_bytes;
     if (Status s = stage_chunk(request, 0, std::min(chunk, request.count), g_); !s) return s;
   }
-  publish();
+  publish(&buffers, sizeof buffers);
   if (Status s = await_all_published(); !s) return s;
   if (buffers.in_heap != 0 && all_in_heaps(k_ & 1)) return heap_two_phase(request);
   if (buffers.in_heap != 0) {
@@ -94,8 +93,8 @@ Status DirectCollectives::stage_chunk(const ReduceRequest& request, std::size_t 
   const std::byte* in = static_cast<const std::byte*>(request.in) + first * request.element_bytes;
   const std::size_t head = own.offset * request.element_bytes;
   const std::size_t tail = (own.offset + own.count) * request.element_bytes;
-  if (head != 0) copy_prefetched(slot, in, head);
-  if (tail != count * request.element_bytes) copy_prefetched(slot + tail, in + tail, count * request.element_bytes - tail);
+  if (head != 0) base::copy_handed_over(slot, in, head);
+  if (tail != count * request.element_bytes) base::copy_handed_over(slot + tail, in + tail, count * request.element_bytes - tail);
   tell_chunks(&RankControl::staged, g + 1);
   return {};
 }
@@ -114,8 +113,7 @@ Status DirectCollectives::reduce_chunk(const ReduceRequest& request, std::size_t
       sources_[r] = group_.slot(r, g) + offset;
     }
     std::byte* out = static_cast<std::byte*>(request.out) + first * request.element_bytes + offset;
-    request.kernel(out, group_.slot(group_.rank(), g) + offset, sources_.data(), group_.ranks(), own.count,
-                   {.divisor = request.divisor});
+    request.kernel(out, group_.slot(group_.rank(), g) + offset, sources_.data(), group_.ranks(), own.count, request.divisor);
   }
   tell_chunks(&RankControl::reduced, g + 1);
   return {};
@@ -172,9 +170,8 @@ Status DirectCollectives::heap_two_phase(const ReduceRequest& request) {
     for (int r = 0; r < n; ++r) sources_[r] = inputs_[r] + offset;
     const int next = (group_.rank() + 1) % n;
     std::byte* result = outputs_[group_.rank()] + offset;
-    request.kernel(result, outputs_[next] + offset, sources_.data(), n, count,
-                   {.divisor = request.divisor});
-    for (int i = 2; i < n; ++i) copy_prefetched(outputs_[(group_.rank() + i) % n] + offset, result, piece_bytes);
+    request.kernel(result, outputs_[next] + offset, sources_.data(), n, count, request.divisor);
+    for (int i = 2; i < n; ++i) base::copy_handed_over(outputs_[(group_.rank() + i) % n] + offset, result, piece_bytes);
   }
   ++g_;
   tell_chunks(&RankControl::staged, g_);
