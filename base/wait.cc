@@ -20,6 +20,8 @@ using std::chrono::nanoseconds;
 constexpr int kFastSpins = 64;
 // Spins between two looks at the clock, which costs as much as a pause or two.
 constexpr int kSpinsPerLook = 32;
+// A yield that returns within this time has let nobody run.
+constexpr nanoseconds kVainYield{1000};
 
 }  // namespace
 
@@ -44,10 +46,15 @@ Status Waiter::wait_slow(ReadyFn ready, void* argument, const Deadline* deadline
                          : windows_.timeout_ns < 0 ? Deadline::never()
                                                    : Deadline::after(nanoseconds(windows_.timeout_ns));
   const nanoseconds spin(windows_.spin_ns), yield(windows_.yield_ns), period(windows_.liveness_ns);
-  nanoseconds next_check = period;
+  nanoseconds next_check = period, last_look{0}, in_vain{0};
   for (;;) {
     const nanoseconds waited = Clock::now() - begin;
-    if (ready(argument)) return {};
+    if (ready(argument)) {
+      vain_window_.yielding_helped(in_vain);
+      return {};
+    }
+    if (waited - last_look < kVainYield) in_vain += waited - last_look;
+    last_look = waited;
     if (Status s = watch_.interrupted(); !s) return s;
     if (waited >= next_check) {
       ++counts_.checks;
@@ -62,13 +69,15 @@ Status Waiter::wait_slow(ReadyFn ready, void* argument, const Deadline* deadline
         if (ready(argument)) return {};
         cpu_relax();
       }
-    } else if (waited < spin + yield) {
+    } else if (waited < spin + yield && (spin.count() != 0 || in_vain < vain_window_.length())) {
       ++counts_.yields;
       ::sched_yield();
     } else {
       // Poison counts too: one that comes between the look above and the announcement would wake nobody.
       const auto pending = [&] { return ready(argument) || !watch_.interrupted(); };
-      if (own_.sleep_unless(pending, std::min(period, limit.left()))) ++counts_.sleeps;
+      if (!own_.sleep_unless(pending, std::min(period, limit.left()))) continue;
+      ++counts_.sleeps;
+      vain_window_.slept(Clock::now() - begin - waited);
     }
   }
 }

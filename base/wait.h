@@ -6,6 +6,7 @@
 // A sleeping waiter burns no CPU but one check per liveness period.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <type_traits>
@@ -50,6 +51,25 @@ struct WaitCounts {
   std::uint64_t slow_waits = 0, yields = 0, sleeps = 0, checks = 0;
 };
 
+/// How long a rank that shares its CPU yields in vain before it sleeps. sched_yield hands the CPU only to tasks of the
+/// same scheduling group: between two containers, or two login sessions, it does nothing until the time slice ends
+/// milliseconds later, while a rank that sleeps lets the other one run at once. But where the awaited rank works on
+/// another CPU, sleeping only adds the wake-up. The window shrinks each time that a short sleep was what helped.
+class VainWindow {
+ public:
+  std::chrono::nanoseconds length() const noexcept { return length_; }
+  void slept(std::chrono::nanoseconds span) noexcept {
+    if (span < std::max(kShortSleep, 4 * length_)) length_ = std::max(length_ / 2, kShortest);
+  }
+  void yielding_helped(std::chrono::nanoseconds in_vain) noexcept {
+    if (in_vain > length_ / 2) length_ = std::min(length_ + length_ / 8, kLongest);
+  }
+
+ private:
+  static constexpr std::chrono::nanoseconds kShortSleep{60'000}, kShortest{4'000}, kLongest{200'000};
+  std::chrono::nanoseconds length_ = kLongest;
+};
+
 class Waiter {
  public:
   Waiter(Doorbell& own, const WaitWindows& windows, Watch& watch) noexcept;
@@ -79,6 +99,7 @@ class Waiter {
   WaitWindows windows_;
   Watch& watch_;
   WaitCounts counts_;
+  VainWindow vain_window_;
   int fast_spins_;
 };
 

@@ -125,9 +125,10 @@ class Contender:
 
     def _spawn(self, words, env):
         with open(self.directory / "output", "ab") as output:
-            # Its own session: Ctrl-C reaches the controller alone, which then ends the contenders in order.
+            # Its own process group: Ctrl-C reaches the controller alone, which then ends the contenders in order. Not its
+            # own session: the kernel schedules sessions as groups, and sched_yield does nothing between groups.
             self.launched.append(subprocess.Popen(words, env=env, stdin=subprocess.DEVNULL, stdout=output,
-                                                  stderr=subprocess.STDOUT, start_new_session=True))
+                                                  stderr=subprocess.STDOUT, process_group=0))
 
     def await_ready(self):
         deadline = time.monotonic() + START_SECONDS

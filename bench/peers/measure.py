@@ -27,7 +27,7 @@ class Probe:
 
     def __init__(self, program, cores):
         self._process = subprocess.Popen([program, *map(str, cores)], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                                         start_new_session=True)
+                                         process_group=0)
 
     def link_ns(self):
         self._process.stdin.write(b"p")
