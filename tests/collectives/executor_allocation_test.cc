@@ -13,16 +13,17 @@ namespace {
 std::size_t allocations = 0;  // the tests here have one thread
 }
 
-void* operator new(std::size_t bytes) {
+// Not inlined, or g++ takes malloc and free in them for a mismatched pair of new and free.
+[[gnu::noinline]] void* operator new(std::size_t bytes) {
   ++allocations;
   void* memory = std::malloc(bytes == 0 ? 1 : bytes);
   if (memory == nullptr) throw std::bad_alloc();
   return memory;
 }
-void operator delete(void* memory) noexcept {
+[[gnu::noinline]] void operator delete(void* memory) noexcept {
   std::free(memory);
 }
-void operator delete(void* memory, std::size_t) noexcept {
+[[gnu::noinline]] void operator delete(void* memory, std::size_t) noexcept {
   std::free(memory);
 }
 

@@ -1,7 +1,9 @@
 // Every algorithm's plan, proven for every group size from 1 to 64 and every root.
 #include <gtest/gtest.h>
 
+#include <numeric>
 #include <string>
+#include <vector>
 
 #include "collectives/algorithms/algorithm.h"
 #include "collectives/plan_checker.h"
@@ -9,13 +11,22 @@
 namespace slipring::collectives {
 namespace {
 
-constexpr int kMaxRanks = 64;
+/// 1 to 64. Sanitizers watch the checker's memory, not its proofs, and take ten times as long: a sample does.
+std::vector<int> group_sizes() {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  return {1, 2, 3, 4, 5, 7, 8, 12, 16, 17};
+#else
+  std::vector<int> sizes(64);
+  std::iota(sizes.begin(), sizes.end(), 1);
+  return sizes;
+#endif
+}
 
 class EveryAlgorithm : public testing::TestWithParam<Algorithm> {};
 
 TEST_P(EveryAlgorithm, IsProvenForEveryGroupSizeAndRoot) {
   const Algorithm& algorithm = GetParam();
-  for (int ranks = 1; ranks <= kMaxRanks; ++ranks) {
+  for (const int ranks : group_sizes()) {
     const int roots = algorithm.operation == Operation::broadcast ? ranks : 1;
     for (int root = 0; root < roots; ++root) {
       const Plan plan = algorithm.build({.ranks = ranks, .root = root});
