@@ -272,7 +272,7 @@ TEST_P(SegmentOfBacking, PrefaultMapsPagesAndKeepsTheirContents) {
     const ScopedSyscalls scope(*table);
     auto segment = make(64 * 4096, 4096);
     ASSERT_NE(segment, nullptr);
-    segment->data()[5] = std::byte{5};
+    segment->data()[0] = std::byte{5};
     rusage before{};
     ASSERT_TRUE(segment->prefault(1, 64 * 4096 - 1));
     EXPECT_EQ(segment->reserved_bytes(), 64 * 4096U);
@@ -285,7 +285,7 @@ TEST_P(SegmentOfBacking, PrefaultMapsPagesAndKeepsTheirContents) {
     rusage after{};
     ::getrusage(RUSAGE_SELF, &after);
     EXPECT_LT(after.ru_minflt - before.ru_minflt, 32) << "pages faulted after prefault";
-    EXPECT_EQ(segment->data()[5], std::byte{5});
+    EXPECT_EQ(segment->data()[0], std::byte{5});
   }
 }
 
@@ -302,6 +302,20 @@ TEST(Segment, ReservesEvenWhileATimerInterruptsEveryCall) {
   ASSERT_EQ(::sigaction(SIGALRM, &old, nullptr), 0);
   ASSERT_TRUE(segment) << segment.status().to_string();
   EXPECT_EQ((*segment)->reserved_bytes(), std::size_t{256} << 20);
+}
+
+TEST(Segment, ReservesAlthoughSignalsUndoCalls) {
+  auto table = kKernelSyscalls;
+  table.fallocate = [](int fd, int mode, off_t offset, off_t bytes) {
+    static int calls = 0;
+    if (++calls % 3 == 0) return kKernelSyscalls.fallocate(fd, mode, offset, bytes);
+    errno = EINTR;
+    return -1;
+  };
+  const ScopedSyscalls scope(table);
+  auto segment = Segment::create({.bytes = std::size_t{32} << 20, .tag = "interrupted"});
+  ASSERT_TRUE(segment) << segment.status().to_string();
+  EXPECT_EQ((*segment)->reserved_bytes(), std::size_t{32} << 20);
 }
 
 TEST(Segment, RefusesSizesThatCannotBe) {
