@@ -19,6 +19,10 @@ namespace slipring::base {
 /// pull.
 void copy_handed_over(void* dst, const void* src, std::size_t bytes) noexcept;
 
+/// Makes this core the owner of memory that another core read last, without fetching it, so that the caller's own
+/// stores run at the speed of its cache. The contents become zero.
+void take_over(void* dst, std::size_t bytes) noexcept;
+
 /// Asks for a line that this core will write soon. The compiler's own prefetch for writing becomes one for reading
 /// unless the whole file is built for CPUs that have prefetchw; CPUs that lack it execute it as a no-op.
 inline void request_ownership(const void* line) noexcept {

@@ -11,6 +11,9 @@ using Clock = std::chrono::steady_clock;
 
 class Deadline {
  public:
+  /// Not fixed yet: whoever waits allows its own longest wait, counted from where the wait becomes slow. For hot
+  /// paths, which usually do not wait and should not read the clock in case they might.
+  static Deadline by_waiter() noexcept { return Deadline(Clock::time_point::min()); }
   static Deadline never() noexcept { return Deadline(Clock::time_point::max()); }
   static Deadline after(std::chrono::nanoseconds span) noexcept {
     const auto now = Clock::now();
@@ -20,6 +23,7 @@ class Deadline {
     return ms < 0 ? never() : after(std::chrono::milliseconds(ms));
   }
 
+  bool is_by_waiter() const noexcept { return at_ == Clock::time_point::min(); }
   bool is_never() const noexcept { return at_ == Clock::time_point::max(); }
   bool passed() const noexcept { return !is_never() && Clock::now() >= at_; }
   /// Time left, never below zero.

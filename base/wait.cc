@@ -42,7 +42,7 @@ Waiter::Waiter(Doorbell& own, const WaitWindows& windows, Watch& watch) noexcept
 Status Waiter::wait_slow(ReadyFn ready, void* argument, const Deadline* deadline) {
   ++counts_.slow_waits;
   const auto begin = Clock::now();
-  const Deadline limit = deadline ? *deadline
+  const Deadline limit = deadline && !deadline->is_by_waiter() ? *deadline
                          : windows_.timeout_ns < 0 ? Deadline::never()
                                                    : Deadline::after(nanoseconds(windows_.timeout_ns));
   const nanoseconds spin(windows_.spin_ns), yield(windows_.yield_ns), period(windows_.liveness_ns);

@@ -74,7 +74,7 @@ class Waiter {
  public:
   Waiter(Doorbell& own, const WaitWindows& windows, Watch& watch) noexcept;
 
-  /// Returns once ready() is true, or why it never will be. `deadline` null: windows.timeout_ns from now.
+  /// Returns once ready() is true, or why it never will be. `deadline` null or by_waiter(): windows.timeout_ns from now.
   template <class Ready>
   Status wait(Ready&& ready, const Deadline* deadline = nullptr) {
     for (int i = 0; i < fast_spins_; ++i) {

@@ -38,16 +38,14 @@ std::optional<std::span<std::byte>> Producer::try_loan(std::size_t bytes) {
   Status s = impl.channel->try_loan(bytes, slot);
   if (s.code() == StatusCode::would_block) return std::nullopt;
   raise_unless_ok(std::move(s));
-  impl.loaned = true;
-  return slot;
+  return impl.prepared(slot);
 }
 
 std::span<std::byte> Producer::loan(std::size_t bytes) {
   if (auto slot = try_loan(bytes)) [[likely]] return *slot;
   std::span<std::byte> slot;
-  raise_unless_ok(impl_->channel->loan(bytes, slot, base::Deadline::after_ms(impl_->wait_ms)));
-  impl_->loaned = true;
-  return slot;
+  raise_unless_ok(impl_->channel->loan(bytes, slot, base::Deadline::by_waiter()));
+  return impl_->prepared(slot);
 }
 
 void Producer::publish() {
@@ -59,7 +57,7 @@ void Producer::publish() {
 
 void Producer::write(const void* data, std::size_t bytes) {
   Impl& impl = use(impl_);
-  raise_unless_ok(engine::write_message(*impl.channel, data, bytes, impl.wait_ms));
+  raise_unless_ok(engine::write_message(*impl.channel, data, bytes));
 }
 
 void Producer::close() noexcept {
@@ -85,7 +83,7 @@ std::optional<std::span<const std::byte>> Consumer::try_peek() {
 std::span<const std::byte> Consumer::peek() {
   if (auto message = try_peek()) return *message;
   std::span<const std::byte> message;
-  raise_unless_ok(impl_->channel->peek(message, base::Deadline::after_ms(impl_->wait_ms)));
+  raise_unless_ok(impl_->channel->peek(message, base::Deadline::by_waiter()));
   impl_->peeked = true;
   return message;
 }
@@ -99,7 +97,7 @@ void Consumer::release() {
 
 void Consumer::read(void* data, std::size_t bytes) {
   Impl& impl = use(impl_);
-  raise_unless_ok(engine::read_message(*impl.channel, data, bytes, impl.wait_ms));
+  raise_unless_ok(engine::read_message(*impl.channel, data, bytes));
 }
 
 void Consumer::close() noexcept {

@@ -68,14 +68,9 @@ std::size_t own_segment_bytes(const transports::RingShape& shape) {
 }  // namespace
 
 ChannelTable::ChannelTable(std::shared_ptr<SharedGroup> group, base::Waiter& waiter)
-    : group_(std::move(group)), waiter_(waiter),
-      producers_(static_cast<std::size_t>(group_->ranks() * group_->layout().rings_per_peer())),
+    : group_(std::move(group)), rings_per_peer_(group_->layout().rings_per_peer()), waiter_(waiter),
+      producers_(static_cast<std::size_t>(group_->ranks() * rings_per_peer_)),
       consumers_(producers_.size()) {}
-
-std::size_t ChannelTable::index(int peer, int ring) const noexcept {
-  return static_cast<std::size_t>(peer) * static_cast<std::size_t>(group_->layout().rings_per_peer()) +
-         static_cast<std::size_t>(ring);
-}
 
 transports::ShmEndpoint ChannelTable::endpoint(std::byte* owner_memory, int from, int to, int ring) const {
   const GroupLayout& layout = group_->layout();

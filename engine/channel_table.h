@@ -20,6 +20,9 @@ class ChannelTable final : public collectives::ChannelProvider {
  public:
   ChannelTable(std::shared_ptr<SharedGroup> group, base::Waiter& waiter);
 
+  /// Null before the first ring_producer / ring_consumer of that ring.
+  transports::ChannelProducer* find_producer(int peer, int ring) const noexcept { return producers_[index(peer, ring)].get(); }
+  transports::ChannelConsumer* find_consumer(int peer, int ring) const noexcept { return consumers_[index(peer, ring)].get(); }
   Result<transports::ChannelProducer*> ring_producer(int peer, int ring);
   Result<transports::ChannelConsumer*> ring_consumer(int peer, int ring);
 
@@ -32,10 +35,13 @@ class ChannelTable final : public collectives::ChannelProvider {
   Result<std::unique_ptr<transports::ChannelConsumer>> open_consumer(int peer);
 
  private:
-  std::size_t index(int peer, int ring) const noexcept;
+  std::size_t index(int peer, int ring) const noexcept {
+    return static_cast<std::size_t>(peer) * static_cast<std::size_t>(rings_per_peer_) + static_cast<std::size_t>(ring);
+  }
   transports::ShmEndpoint endpoint(std::byte* owner_memory, int from, int to, int ring) const;
 
   std::shared_ptr<SharedGroup> group_;
+  const int rings_per_peer_;
   base::Waiter& waiter_;
   std::vector<std::unique_ptr<transports::ChannelProducer>> producers_;
   std::vector<std::unique_ptr<transports::ChannelConsumer>> consumers_;

@@ -55,11 +55,11 @@ void Communicator::recv(void* buffer, std::size_t bytes, int peer) { raise_unles
 
 Producer Communicator::open_producer(int peer) {
   auto channel = value_or_raise(use(impl_).open_producer(peer));
-  return Producer(std::unique_ptr<Producer::Impl>(new Producer::Impl{std::move(channel), impl_->wait_ms()}));
+  return Producer(std::unique_ptr<Producer::Impl>(new Producer::Impl{std::move(channel)}));
 }
 Consumer Communicator::open_consumer(int peer) {
   auto channel = value_or_raise(use(impl_).open_consumer(peer));
-  return Consumer(std::unique_ptr<Consumer::Impl>(new Consumer::Impl{std::move(channel), impl_->wait_ms()}));
+  return Consumer(std::unique_ptr<Consumer::Impl>(new Consumer::Impl{std::move(channel)}));
 }
 
 void* Communicator::heap_allocate(std::size_t bytes) { return value_or_raise(use(impl_).heap_allocate(bytes)); }

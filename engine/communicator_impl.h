@@ -54,9 +54,6 @@ class CommunicatorImpl {
   int rank() const noexcept { return group_->rank(); }
   int size() const noexcept { return size_; }
 
-  /// Longest wait of a channel's endpoint.
-  std::int64_t wait_ms() const noexcept { return config_.op_timeout_ms; }
-
   Status all_reduce(const void* in, void* out, std::size_t count, DType dtype, ReduceOp op);
   Status broadcast(void* buffer, std::size_t count, DType dtype, int root);
   Status barrier();
@@ -75,7 +72,9 @@ class CommunicatorImpl {
   using PlanKey = std::tuple<collectives::Operation, std::string_view, int>;  // operation, algorithm, root
 
   Status check_usable() const;
-  Status check_peer(int peer, std::string_view call) const;
+  bool is_peer(int peer) const noexcept { return peer >= 0 && peer < size_ && peer != rank(); }
+  [[gnu::cold, gnu::noinline]] Status refuse_peer(int peer, std::string_view call) const;
+  [[gnu::cold, gnu::noinline]] Status refuse_message(const void* buffer, std::size_t bytes, int peer, std::string_view call) const;
   /// Whether an operation may begin: not failed, not closed, not poisoned.
   bool usable() const noexcept { return usable_ && !group_->poisoned(); }
   [[gnu::cold, gnu::noinline]] Status refuse_all_reduce(const void* in, const void* out, std::size_t count, DType dtype,

@@ -5,42 +5,54 @@
 
 namespace slipring::engine {
 
-Status CommunicatorImpl::check_peer(int peer, std::string_view call) const {
+Status CommunicatorImpl::refuse_peer(int peer, std::string_view call) const {
   if (Status s = check_usable(); !s) return s;
-  if (peer < 0 || peer >= size())
-    return base::error(StatusCode::invalid_argument, "{}: peer {} is not one of {} ranks", call, peer, size());
   if (peer == rank())
     return base::error(StatusCode::invalid_argument, "{}: peer {} is this rank itself; copy the buffer instead", call, peer);
-  return {};
+  return base::error(StatusCode::invalid_argument, "{}: peer {} is not one of {} ranks", call, peer, size());
+}
+
+Status CommunicatorImpl::refuse_message(const void* buffer, std::size_t bytes, int peer, std::string_view call) const {
+  if (usable() && is_peer(peer) && buffer == nullptr)
+    return base::error(StatusCode::invalid_argument, "{}: buffer is null, {} bytes", call, bytes);
+  return refuse_peer(peer, call);
 }
 
 Status CommunicatorImpl::send(const void* buffer, std::size_t bytes, int peer) {
-  if (Status s = check_peer(peer, "send"); !s) return s;
-  if (buffer == nullptr && bytes != 0) return base::error(StatusCode::invalid_argument, "send: buffer is null, {} bytes", bytes);
-  auto channel = channels_.ring_producer(peer, kPointToPointRing);
-  if (!channel) return settle(std::move(channel).status());
+  if (!usable() || !is_peer(peer) || (buffer == nullptr && bytes != 0)) [[unlikely]]
+    return refuse_message(buffer, bytes, peer, "send");
+  transports::ChannelProducer* channel = channels_.find_producer(peer, kPointToPointRing);
+  if (channel == nullptr) [[unlikely]] {
+    auto made = channels_.ring_producer(peer, kPointToPointRing);
+    if (!made) return fail(std::move(made).status());
+    channel = *made;
+  }
   counters_.channel_messages.add(1);
   counters_.channel_bytes.add(bytes);
-  return settle(write_message(**channel, buffer, bytes, config_.op_timeout_ms));
+  return settle(write_message(*channel, buffer, bytes));
 }
 
 Status CommunicatorImpl::recv(void* buffer, std::size_t bytes, int peer) {
-  if (Status s = check_peer(peer, "recv"); !s) return s;
-  if (buffer == nullptr && bytes != 0) return base::error(StatusCode::invalid_argument, "recv: buffer is null, {} bytes", bytes);
-  auto channel = channels_.ring_consumer(peer, kPointToPointRing);
-  if (!channel) return settle(std::move(channel).status());
-  return settle(read_message(**channel, buffer, bytes, config_.op_timeout_ms));
+  if (!usable() || !is_peer(peer) || (buffer == nullptr && bytes != 0)) [[unlikely]]
+    return refuse_message(buffer, bytes, peer, "recv");
+  transports::ChannelConsumer* channel = channels_.find_consumer(peer, kPointToPointRing);
+  if (channel == nullptr) [[unlikely]] {
+    auto made = channels_.ring_consumer(peer, kPointToPointRing);
+    if (!made) return fail(std::move(made).status());
+    channel = *made;
+  }
+  return settle(read_message(*channel, buffer, bytes));
 }
 
 Result<std::unique_ptr<transports::ChannelProducer>> CommunicatorImpl::open_producer(int peer) {
-  if (Status s = check_peer(peer, "open_producer"); !s) return s;
+  if (!usable() || !is_peer(peer)) return refuse_peer(peer, "open_producer");
   auto channel = channels_.open_producer(peer);
   if (!channel) return fail(std::move(channel).status());
   return channel;
 }
 
 Result<std::unique_ptr<transports::ChannelConsumer>> CommunicatorImpl::open_consumer(int peer) {
-  if (Status s = check_peer(peer, "open_consumer"); !s) return s;
+  if (!usable() || !is_peer(peer)) return refuse_peer(peer, "open_consumer");
   auto channel = channels_.open_consumer(peer);
   if (!channel) return fail(std::move(channel).status());
   return channel;

@@ -23,16 +23,12 @@ constexpr std::size_t kPieceBytes = 64 * 1024;
 
 std::size_t piece_bytes(std::size_t max_loan_bytes) noexcept { return std::min(kPieceBytes, max_loan_bytes - kDataOffset); }
 
-Status loan(ChannelProducer& channel, std::size_t bytes, std::span<std::byte>& slot, std::int64_t wait_ms) {
-  Status s = channel.try_loan(bytes, slot);
-  if (s.code() != StatusCode::would_block) [[likely]] return s;
-  return channel.loan(bytes, slot, base::Deadline::after_ms(wait_ms));
+Status loan(ChannelProducer& channel, std::size_t bytes, std::span<std::byte>& slot) {
+  return channel.loan(bytes, slot, base::Deadline::by_waiter());
 }
 
-Status peek(ChannelConsumer& channel, std::span<const std::byte>& message, std::int64_t wait_ms) {
-  Status s = channel.try_peek(message);
-  if (s.code() != StatusCode::would_block) return s;
-  return channel.peek(message, base::Deadline::after_ms(wait_ms));
+Status peek(ChannelConsumer& channel, std::span<const std::byte>& message) {
+  return channel.peek(message, base::Deadline::by_waiter());
 }
 
 [[gnu::cold]] Status wrong_size(const ChannelConsumer& channel, std::uint64_t sent, std::size_t expected) {
@@ -42,11 +38,11 @@ Status peek(ChannelConsumer& channel, std::span<const std::byte>& message, std::
 
 }  // namespace
 
-Status write_message(ChannelProducer& channel, const void* data, std::size_t bytes, std::int64_t wait_ms) {
+Status write_message(ChannelProducer& channel, const void* data, std::size_t bytes) {
   std::span<std::byte> slot;
   const std::uint64_t size = bytes;
   if (bytes <= kShortBytes) {
-    if (Status s = loan(channel, kSizeBytes + bytes, slot, wait_ms); !s) return s;
+    if (Status s = loan(channel, kSizeBytes + bytes, slot); !s) return s;
     std::memcpy(slot.data(), &size, kSizeBytes);
     std::memcpy(slot.data() + kSizeBytes, data, bytes);
     channel.publish();
@@ -57,7 +53,7 @@ Status write_message(ChannelProducer& channel, const void* data, std::size_t byt
   std::size_t offset = kDataOffset;
   for (std::size_t done = 0; done < bytes; done += piece, offset = 0) {
     const std::size_t now = std::min(piece, bytes - done);
-    if (Status s = loan(channel, offset + now, slot, wait_ms); !s) return s;
+    if (Status s = loan(channel, offset + now, slot); !s) return s;
     if (offset != 0) std::memcpy(slot.data(), &size, kSizeBytes);
     base::copy_handed_over(slot.data() + offset, from + done, now);
     channel.publish();
@@ -65,9 +61,9 @@ Status write_message(ChannelProducer& channel, const void* data, std::size_t byt
   return {};
 }
 
-Status read_message(ChannelConsumer& channel, void* data, std::size_t bytes, std::int64_t wait_ms) {
+Status read_message(ChannelConsumer& channel, void* data, std::size_t bytes) {
   std::span<const std::byte> message;
-  if (Status s = peek(channel, message, wait_ms); !s) return s;
+  if (Status s = peek(channel, message); !s) return s;
   std::uint64_t size = 0;
   if (message.size() < kSizeBytes) [[unlikely]] return wrong_size(channel, message.size(), bytes);
   std::memcpy(&size, message.data(), kSizeBytes);
@@ -82,7 +78,7 @@ Status read_message(ChannelConsumer& channel, void* data, std::size_t bytes, std
   std::size_t offset = kDataOffset;
   for (std::size_t done = 0; done < bytes; offset = 0) {
     if (done != 0)
-      if (Status s = peek(channel, message, wait_ms); !s) return s;
+      if (Status s = peek(channel, message); !s) return s;
     if (message.size() <= offset || message.size() - offset > bytes - done) [[unlikely]]
       return wrong_size(channel, done + message.size(), bytes);
     std::memcpy(to + done, message.data() + offset, message.size() - offset);

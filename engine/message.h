@@ -6,17 +6,14 @@
 #pragma once
 
 #include <cstddef>
-#include <cstdint>
 
-#include "base/deadline.h"
 #include "slipring/status.h"
 #include "transports/channel.h"
 
 namespace slipring::engine {
 
-/// `wait_ms`: longest wait for room, for each piece.
-Status write_message(transports::ChannelProducer& channel, const void* data, std::size_t bytes,
-                     std::int64_t wait_ms);
-Status read_message(transports::ChannelConsumer& channel, void* data, std::size_t bytes, std::int64_t wait_ms);
+/// Each piece may wait as long as the channel's Waiter allows.
+Status write_message(transports::ChannelProducer& channel, const void* data, std::size_t bytes);
+Status read_message(transports::ChannelConsumer& channel, void* data, std::size_t bytes);
 
 }  // namespace slipring::engine
