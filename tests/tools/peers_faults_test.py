@@ -29,9 +29,9 @@ class PeersFaults(unittest.TestCase):
             (programs / name).symlink_to(BUILD / "bench/peers" / name)
         (programs / "contender_bare").symlink_to(FAULTY)
 
-    def start(self, fault, words=()):
-        run = PeersRun(self.build, [*ONE_CASE, *words], FAULTY_CONTENDER=fault)
-        self.addCleanup(shutil.rmtree, run.folder)
+    def start(self, fault, words=(), folder=None):
+        run = PeersRun(self.build, [*ONE_CASE, *words], folder, FAULTY_CONTENDER=fault)
+        self.addCleanup(shutil.rmtree, run.folder, ignore_errors=True)
         self.addCleanup(run.errors.close)
         self.addCleanup(run.process.stdout.close)
         return run
@@ -99,13 +99,17 @@ class PeersFaults(unittest.TestCase):
         self.assertEqual(run.process.returncode, 143)
         self.assert_nothing_left(run)
 
-    def test_ranks_end_by_themselves_when_the_script_is_killed(self):
+    def test_killed_script_leaves_no_rank_and_the_next_run_sweeps_its_folder(self):
         run = self.start("", ["--rounds", "100000", "--case-seconds", "600"])
         run.await_text("[1/1]")
         self.assertEqual(len(run.processes()), 4)
         run.process.kill()
         run.finish()
         self.assertEqual(run.await_no_processes(), [])
+        self.assertEqual(len(list(run.scratch.iterdir())), 1)
+        after = self.start("", folder=run.folder)
+        after.finish()
+        self.assert_nothing_left(after)
 
 
 if __name__ == "__main__":

@@ -13,11 +13,11 @@ SCRIPT = Path(__file__).resolve().parents[2] / "bench/peers/run"
 
 
 class PeersRun:
-    def __init__(self, build, words, **environment):
-        self.folder = Path(tempfile.mkdtemp(prefix="peers-test-"))
+    def __init__(self, build, words, folder=None, **environment):
+        self.folder = folder or Path(tempfile.mkdtemp(prefix="peers-test-"))
         self.json = self.folder / "result.json"
         self.scratch = self.folder / "scratch"
-        self.scratch.mkdir()
+        self.scratch.mkdir(exist_ok=True)
         self.errors = open(self.folder / "stderr", "w+")
         command = [sys.executable, str(SCRIPT), "--no-build", "--build", str(build), "--json", str(self.json), *words]
         self.process = subprocess.Popen(command, env=dict(os.environ, TMPDIR=str(self.scratch), **environment),
