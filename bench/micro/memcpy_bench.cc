@@ -1,17 +1,18 @@
 // Copies as the collectives meet them: how fast a core stores into a buffer by each kind of store, and how
 // long the other core then needs to pull it.
 //
-//   memcpy_bench local                  one core, source and destination of its own
-//   memcpy_bench handed_over [seconds]  two pinned threads pass one buffer back and forth: the writer stores
-//   to
-//                                       lines that the reader read last, the reader pulls what was just
-//                                       stored
+//   memcpy_bench local                          one core, source and destination of its own
+//   memcpy_bench handed_over [seconds] [bytes]  two pinned threads pass one buffer back and forth: the writer
+//                                               stores to lines that the reader read last, the reader pulls
+//                                               what was just stored
+//   memcpy_bench sum_handed_over ...            the same with a sum that also has an output of its own
 //
 // The host may move virtual CPUs, and with them the time of a cache line, from one moment to the next: onto
 // two threads of one core (regime "sibling": they share L1 and L2, so nothing has to move), two cores of one
 // L3, or further apart. So each sample stands between two probes (a ping-pong on one line, a pull of 16 KiB),
 // counts only when both fall into the same regime, and is compared only with samples of that regime. Kinds of
-// store are interleaved.
+// store are interleaved, and start after a random delay: two loops that poll each other otherwise fall into
+// step, and small sizes come out in steps of half a line's time.
 #include <fmt/format.h>
 #include <pthread.h>
 #include <sched.h>
@@ -24,6 +25,7 @@
 #include <cstring>
 #include <map>
 #include <memory>
+#include <random>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -31,8 +33,7 @@
 #include <utility>
 #include <vector>
 
-#include "collectives/copy_kernels.h"
-#include "collectives/reduce_kernels.h"
+#include "copy_variants.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -42,7 +43,6 @@ namespace slipring::collectives {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-using Copy = void (*)(void*, const void*, std::size_t);
 
 std::uint64_t ticks() {
 #if defined(__x86_64__)
@@ -71,97 +71,6 @@ void pin_to_cpu(int cpu) {
   }
 }
 
-// ------------------------------------------------------------------------------------------ kinds of store
-
-void store_memcpy(void* dst, const void* src, std::size_t bytes) {
-  std::memcpy(dst, src, bytes);
-}
-void store_plain(void* dst, const void* src, std::size_t bytes) {
-  copy_plain(dst, src, bytes);
-}
-void store_prefetched(void* dst, const void* src, std::size_t bytes) {
-  copy_prefetched(dst, src, bytes);
-}
-void store_nontemporal(void* dst, const void* src, std::size_t bytes) {
-  copy_nontemporal(dst, src, bytes);
-}
-
-// Ownership asked for kLines ahead; 0 asks for none.
-template <std::size_t kLines>
-void store_ahead(void* dst, const void* src, std::size_t bytes) {
-  auto* to = static_cast<std::byte*>(dst);
-  const auto* from = static_cast<const std::byte*>(src);
-  for (std::size_t line = 0; line < std::min(bytes, kLines * 64); line += 64) {
-#if defined(__x86_64__)
-    asm volatile("prefetchw %0" : : "m"(to[line]));
-#endif
-  }
-  for (std::size_t done = 0; done + 64 <= bytes; done += 64) {
-#if defined(__x86_64__)
-    if (kLines != 0 && done + kLines * 64 < bytes)
-      asm volatile("prefetchw %0" : : "m"(to[done + kLines * 64]));
-#endif
-    std::memcpy(to + done, from + done, 64);
-  }
-}
-
-#if defined(__x86_64__)
-void store_rep_movsb(void* dst, const void* src, std::size_t bytes) {
-  asm volatile("rep movsb" : "+D"(dst), "+S"(src), "+c"(bytes) : : "memory");
-}
-
-__attribute__((target("avx2"))) void store_avx2(void* dst, const void* src, std::size_t bytes) {
-  auto* to = static_cast<char*>(dst);
-  const auto* from = static_cast<const char*>(src);
-  for (; bytes >= 64; bytes -= 64, to += 64, from += 64) {
-    const __m256i a = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from));
-    const __m256i b = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from + 32));
-    _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), a);
-    _mm256_storeu_si256(reinterpret_cast<__m256i*>(to + 32), b);
-  }
-}
-
-__attribute__((target("avx512f"))) void store_avx512(void* dst, const void* src, std::size_t bytes) {
-  auto* to = static_cast<char*>(dst);
-  const auto* from = static_cast<const char*>(src);
-  for (; bytes >= 256; bytes -= 256, to += 256, from += 256) {
-    const __m512i a = _mm512_loadu_si512(from);
-    const __m512i b = _mm512_loadu_si512(from + 64);
-    const __m512i c = _mm512_loadu_si512(from + 128);
-    const __m512i d = _mm512_loadu_si512(from + 192);
-    _mm512_storeu_si512(to, a);
-    _mm512_storeu_si512(to + 64, b);
-    _mm512_storeu_si512(to + 128, c);
-    _mm512_storeu_si512(to + 192, d);
-  }
-  for (; bytes >= 64; bytes -= 64, to += 64, from += 64) _mm512_storeu_si512(to, _mm512_loadu_si512(from));
-}
-#endif
-
-// The collectives' own store: the sum of two sources into a private output and into the exchanged buffer.
-template <bool kNontemporal>
-void store_sum(void* dst, const void* src, std::size_t bytes) {
-  static thread_local std::vector<std::byte> output(std::size_t{1} << 20);
-  static const ReduceFn kernel = reduce_kernel(DType::f32, ReduceOp::sum);
-  const std::array<const void*, 2> sources = {src, src};
-  kernel(output.data(), dst, sources.data(), 2, bytes / 4, {.nontemporal2 = kNontemporal});
-}
-
-struct Kind {
-  std::string_view name;
-  Copy copy;
-};
-
-std::vector<Kind> x86_loops() {
-  std::vector<Kind> kinds;
-#if defined(__x86_64__)
-  kinds.push_back({"rep_movsb", store_rep_movsb});
-  if (__builtin_cpu_supports("avx2")) kinds.push_back({"loop_avx2", store_avx2});
-  if (__builtin_cpu_supports("avx512f")) kinds.push_back({"loop_avx512", store_avx512});
-#endif
-  return kinds;
-}
-
 struct AlignedFree {
   void operator()(std::byte* p) const { std::free(p); }
 };
@@ -182,11 +91,7 @@ double median(std::vector<double>& values) {
 // --------------------------------------------------------------------------------------------------- local
 
 void run_local(double tick_ns) {
-  std::vector<Kind> kinds = {{"memcpy", store_memcpy},
-                             {"copy_plain", store_plain},
-                             {"copy_prefetched", store_prefetched},
-                             {"copy_nontemporal", store_nontemporal}};
-  for (const Kind& kind : x86_loops()) kinds.push_back(kind);
+  const std::vector<Kind> kinds = copies();
   fmt::print("{:>10} {:<18} {:>10} {:>8}\n", "bytes", "stores", "ns", "GB/s");
   for (std::size_t bytes = 64; bytes <= (std::size_t{8} << 20); bytes *= 4) {
     const Buffer dst = touched_buffer(bytes);
@@ -268,6 +173,9 @@ class Writer {
   }
 
   HandOver hand_over(Copy copy, const std::byte* source) {
+    const std::uint64_t started = ticks();
+    while (static_cast<double>(ticks() - started) * tick_ns_ < delay_ns_(random_)) {
+    }
     const std::uint64_t begin = ticks();
     copy(exchange_.buffer, source, exchange_.bytes);
     const std::uint64_t stored = ticks();
@@ -282,6 +190,8 @@ class Writer {
   Exchange& exchange_;
   double tick_ns_;
   std::uint64_t sequence_ = 0;
+  std::minstd_rand random_;
+  std::uniform_real_distribution<double> delay_ns_{0, 1000};
 };
 
 struct Probe {
@@ -305,22 +215,13 @@ struct Samples {
   std::vector<double> line_ns, store_ns, pull_ns, trip_ns;
 };
 
-void run_handed_over(double tick_ns, double seconds) {
-  std::vector<Kind> kinds = {{"memcpy", store_memcpy},
-                             {"copy_prefetched", store_prefetched},
-                             {"copy_nontemporal", store_nontemporal},
-                             {"ahead_16", store_ahead<16>},
-                             {"ahead_64", store_ahead<64>},
-                             {"sum_dst2", store_sum<false>},
-                             {"sum_nontemporal2", store_sum<true>}};
-  for (const Kind& kind : x86_loops()) kinds.push_back(kind);
-  constexpr std::array<std::size_t, 11> kSizes = {128,      256,      512,       1 << 10,   2 << 10, 4 << 10,
-                                                  16 << 10, 64 << 10, 128 << 10, 256 << 10, 1 << 20};
+void run_handed_over(double tick_ns, double seconds, const std::vector<Kind>& kinds,
+                     const std::vector<std::size_t>& sizes) {
   Exchange exchange;
-  const Buffer shared = touched_buffer(kSizes.back());
-  const Buffer source = touched_buffer(kSizes.back());
+  const Buffer shared = touched_buffer(kLargestBytes);
+  const Buffer source = touched_buffer(kLargestBytes);
   exchange.buffer = shared.get();
-  std::thread reader(run_reader, std::ref(exchange), kSizes.back());
+  std::thread reader(run_reader, std::ref(exchange), kLargestBytes);
   pin_to_cpu(0);
   Writer writer(exchange, tick_ns);
 
@@ -328,7 +229,7 @@ void run_handed_over(double tick_ns, double seconds) {
   int discarded = 0;
   const auto until = Clock::now() + std::chrono::duration<double>(seconds);
   while (Clock::now() < until) {
-    for (const std::size_t bytes : kSizes) {
+    for (const std::size_t bytes : sizes) {
       exchange.bytes = bytes;
       for (const Kind& kind : kinds) {
         const Probe before = probe(writer, exchange, source.get());
@@ -377,10 +278,18 @@ int main(int argc, char** argv) {
   if (mode == "local") {
     collectives::pin_to_cpu(0);
     collectives::run_local(tick_ns);
-  } else if (mode == "handed_over") {
-    collectives::run_handed_over(tick_ns, argc > 2 ? std::atof(argv[2]) : 20);
+  } else if (mode == "handed_over" || mode == "sum_handed_over") {
+    const double seconds = argc > 2 ? std::atof(argv[2]) : 20;
+    std::vector<std::size_t> sizes;
+    for (int i = 3; i < argc; ++i)
+      sizes.push_back(std::min<std::size_t>(std::strtoull(argv[i], nullptr, 10), collectives::kLargestBytes));
+    if (sizes.empty()) sizes = {512, 1 << 10, 2 << 10, 4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20};
+    collectives::run_handed_over(tick_ns, seconds,
+                                 mode == "handed_over" ? collectives::copies() : collectives::sums(), sizes);
   } else {
-    fmt::print(stderr, "usage: memcpy_bench local | handed_over [seconds]\n");
+    fmt::print(stderr,
+               "usage: memcpy_bench local | handed_over [seconds] [bytes...] | sum_handed_over [seconds] "
+               "[bytes...]\n");
     return 2;
   }
   return 0;

@@ -8,12 +8,14 @@
 #include <memory>
 #include <vector>
 
-#include "guarded_buffer.h"
-#include "reduce_reference.h"
-#include "simd_targets.h"
+#include "tests/base/guarded_buffer.h"
+#include "tests/collectives/reduce_reference.h"
+#include "tests/collectives/simd_targets.h"
 
 namespace slipring::collectives {
 namespace {
+
+using base::GuardedBuffer;
 
 constexpr std::array kOps = {ReduceOp::sum, ReduceOp::prod, ReduceOp::min, ReduceOp::max, ReduceOp::avg};
 constexpr std::byte kGuard{0xA5};
@@ -83,7 +85,7 @@ TYPED_TEST(ReduceKernels, EveryCountOffsetAndNumberOfSourcesIsExactAndStaysInsid
           Placed dst(kCounts * sizeof(T), (3 * offset) % kMaxOffset);
           for (std::size_t count = 0; count <= kCounts; ++count) {
             dst.reset();
-            kernel(dst.data(), nullptr, sources.pointers.data(), n, count, {.divisor = n});
+            kernel(dst.data(), nullptr, sources.pointers.data(), n, count, n);
             ASSERT_TRUE(dst.holds(expected.data(), count * sizeof(T)))
                 << reduce_op_name(op) << " n " << n << " count " << count << " offset " << offset;
             ASSERT_TRUE(dst.untouched_beyond(count * sizeof(T))) << "count " << count << " offset " << offset;
@@ -116,7 +118,7 @@ TYPED_TEST(ReduceKernels, StoresNothingAndReadsNothingAcrossAPageThatFaults) {
               std::memcpy(place(k), values[static_cast<std::size_t>(k)].data(), count * sizeof(T));
               sources.push_back(place(k));
             }
-            kernel(place(n), nullptr, sources.data(), n, count, {.divisor = n});
+            kernel(place(n), nullptr, sources.data(), n, count, n);
             ASSERT_EQ(std::memcmp(place(n), expected.data(), count * sizeof(T)), 0) << "count " << count;
           }
         }
@@ -137,20 +139,18 @@ TYPED_TEST(ReduceKernels, BothOutputsMayBeSourcesThemselves) {
         for (int dst = 0; dst < n; ++dst) {
           for (int dst2 = -1; dst2 < n; ++dst2) {
             if (dst2 == dst) continue;
-            for (const bool nontemporal : {false, true}) {
-              PlacedSources<T> sources(values, 8);
-              Placed& first = *sources.placed[static_cast<std::size_t>(dst)];
-              Placed* second = dst2 < 0 ? nullptr : sources.placed[static_cast<std::size_t>(dst2)].get();
-              kernel(first.data(), second == nullptr ? nullptr : second->data(), sources.pointers.data(), n,
-                     kCount, {.divisor = n, .nontemporal = nontemporal});
-              ASSERT_TRUE(first.holds(expected.data(), kCount * sizeof(T)));
-              ASSERT_TRUE(second == nullptr || second->holds(expected.data(), kCount * sizeof(T)));
-              for (int k = 0; k < n; ++k) {
-                if (k == dst || k == dst2) continue;
-                const auto& kept = values[static_cast<std::size_t>(k)];
-                ASSERT_TRUE(
-                    sources.placed[static_cast<std::size_t>(k)]->holds(kept.data(), kCount * sizeof(T)));
-              }
+            PlacedSources<T> sources(values, 8);
+            Placed& first = *sources.placed[static_cast<std::size_t>(dst)];
+            Placed* second = dst2 < 0 ? nullptr : sources.placed[static_cast<std::size_t>(dst2)].get();
+            kernel(first.data(), second == nullptr ? nullptr : second->data(), sources.pointers.data(), n,
+                   kCount, n);
+            ASSERT_TRUE(first.holds(expected.data(), kCount * sizeof(T)));
+            ASSERT_TRUE(second == nullptr || second->holds(expected.data(), kCount * sizeof(T)));
+            for (int k = 0; k < n; ++k) {
+              if (k == dst || k == dst2) continue;
+              const auto& kept = values[static_cast<std::size_t>(k)];
+              ASSERT_TRUE(
+                  sources.placed[static_cast<std::size_t>(k)]->holds(kept.data(), kCount * sizeof(T)));
             }
           }
         }
@@ -159,7 +159,7 @@ TYPED_TEST(ReduceKernels, BothOutputsMayBeSourcesThemselves) {
   }
 }
 
-TYPED_TEST(ReduceKernels, TwoOutputsGetTheSameBytesWithEveryKindOfStoreAtEveryAlignment) {
+TYPED_TEST(ReduceKernels, TwoOutputsGetTheSameBytesAtEveryAlignment) {
   using T = TypeParam;
   constexpr std::size_t kCount =
       2 * 65536 / sizeof(T) + 13;  // longer than the pieces in which dst2 is copied
@@ -173,19 +173,16 @@ TYPED_TEST(ReduceKernels, TwoOutputsGetTheSameBytesWithEveryKindOfStoreAtEveryAl
         PlacedSources<T> sources(used, offset);
         Placed dst(kCount * sizeof(T), offset);
         Placed dst2(kCount * sizeof(T), (7 * offset) % kMaxOffset);
-        for (const int stores : {0, 1, 2, 3}) {
-          for (const std::size_t count :
-               {kCount, 65536 / sizeof(T), 1024 / sizeof(T), 1024 / sizeof(T) - 1}) {
-            dst.reset();
-            dst2.reset();
-            kernel(dst.data(), dst2.data(), sources.pointers.data(), n, count,
-                   {.nontemporal = (stores & 1) != 0, .nontemporal2 = (stores & 2) != 0});
-            for (const Placed* out : {&dst, &dst2}) {
-              ASSERT_TRUE(out->holds(expected.data(), count * sizeof(T)))
-                  << "count " << count << " offset " << offset << " stores " << stores;
-              ASSERT_TRUE(out->untouched_beyond(count * sizeof(T)))
-                  << "count " << count << " offset " << offset;
-            }
+        for (const std::size_t count : {kCount, 65536 / sizeof(T), 4096 / sizeof(T), 4096 / sizeof(T) - 1,
+                                        1024 / sizeof(T), 1024 / sizeof(T) - 1, std::size_t{3}}) {
+          dst.reset();
+          dst2.reset();
+          kernel(dst.data(), dst2.data(), sources.pointers.data(), n, count, 1);
+          for (const Placed* out : {&dst, &dst2}) {
+            ASSERT_TRUE(out->holds(expected.data(), count * sizeof(T)))
+                << "count " << count << " offset " << offset;
+            ASSERT_TRUE(out->untouched_beyond(count * sizeof(T)))
+                << "count " << count << " offset " << offset;
           }
         }
       }
@@ -210,8 +207,7 @@ TYPED_TEST(ReduceKernels, ResultDoesNotDependOnHowTheRangeIsSplit) {
                 std::min<std::size_t>(1 + random() % (round < 10 ? 40 : 1500), kCount - at);
             std::vector<const void*> sources;
             for (const auto& v : values) sources.push_back(v.data() + at);
-            kernel(out.data() + at, nullptr, sources.data(), n, piece,
-                   {.divisor = 3, .nontemporal = round % 2 == 1});
+            kernel(out.data() + at, nullptr, sources.data(), n, piece, 3);
             at += piece;
           }
           ASSERT_EQ(std::memcmp(out.data(), expected.data(), kCount * sizeof(T)), 0) << reduce_op_name(op);
@@ -231,8 +227,7 @@ TYPED_TEST(ReduceKernels, AverageDividesOnceAndOtherOperatorsIgnoreTheDivisor) {
       const std::vector<T> expected = reference(op, values, divisor);
       for_each_target([&] {
         std::vector<T> out(kCount);
-        reduce_kernel(dtype_of<T>::value, op)(out.data(), nullptr, sources.data(), 2, kCount,
-                                              {.divisor = divisor});
+        reduce_kernel(dtype_of<T>::value, op)(out.data(), nullptr, sources.data(), 2, kCount, divisor);
         ASSERT_EQ(std::memcmp(out.data(), expected.data(), kCount * sizeof(T)), 0)
             << reduce_op_name(op) << " divisor " << divisor;
       });
@@ -244,8 +239,7 @@ template <class T>
 std::vector<T> run(ReduceOp op, std::vector<T> a, std::vector<T> b, int divisor = 1) {
   std::vector<T> out(a.size());
   const std::array<const void*, 2> sources = {a.data(), b.data()};
-  reduce_kernel(dtype_of<T>::value, op)(out.data(), nullptr, sources.data(), 2, out.size(),
-                                        {.divisor = divisor});
+  reduce_kernel(dtype_of<T>::value, op)(out.data(), nullptr, sources.data(), 2, out.size(), divisor);
   return out;
 }
 

@@ -8,7 +8,7 @@
 #include <cstddef>
 #include <new>
 
-namespace slipring::collectives {
+namespace slipring::base {
 
 class GuardedBuffer {
  public:
@@ -32,4 +32,4 @@ class GuardedBuffer {
   std::byte* base_ = nullptr;
 };
 
-}  // namespace slipring::collectives
+}  // namespace slipring::base
