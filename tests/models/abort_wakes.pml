@@ -4,9 +4,13 @@
  * missed costs a liveness period; here it is a deadlock.
  *
  * claim:   every rank ends, with the first poison as its reason
- * mutants: NO_POISON_RECHECK RING_BEFORE_POISON RING_OWN_ONLY NO_LOOK_BEFORE_SLEEP LAST_POISON_WINS
+ * mutants: NO_POISON_RECHECK RING_BEFORE_POISON RING_FIRST_ONLY NO_LOOK_BEFORE_SLEEP LAST_POISON_WINS
  */
+#ifdef SMALL
+#define RANKS 2
+#else
 #define RANKS 3
+#endif
 #define ABORTERS 2
 
 byte poison;             /* 0: none, else who */
@@ -17,9 +21,9 @@ byte ended;
 
 inline ring_all() {
   for (b : 0 .. RANKS - 1) {
-#ifdef RING_OWN_ONLY
+#ifdef RING_FIRST_ONLY
     if
-    :: b == who - 1
+    :: b == 0
     :: else -> goto next
     fi;
 #endif

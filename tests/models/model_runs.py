@@ -29,8 +29,9 @@ def spin_mutants(model):
     return line.group(1).replace("*", " ").split()
 
 
-def run_spin(model, mutant=None):
+def run_spin(model, mutant=None, small=False):
     """Safety first (assertions, states without a way on), then the claim under weak fairness."""
+    defines = [f"-D{name}" for name, wanted in ((mutant, mutant), ("SMALL", small)) if wanted]
     model = pathlib.Path(model).resolve()
     with tempfile.TemporaryDirectory() as folder:
 
@@ -40,7 +41,7 @@ def run_spin(model, mutant=None):
                 raise CheckerFailed(f"{' '.join(map(str, command))}: status {done.returncode}\n{done.stdout}{done.stderr}")
             return done.stdout
 
-        step("spin", "-a", *([f"-D{mutant}"] if mutant else []), model)
+        step("spin", "-a", *defines, model)
         for flags, options, kind in (
             (["-DSAFETY", "-DNOCLAIM"], [], "safety"),
             (["-DNFAIR=3"], ["-a", "-f"], "claim"),

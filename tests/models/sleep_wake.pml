@@ -8,7 +8,11 @@
  */
 #define PUBLISHERS 2
 #define SLEEPERS 2
+#ifdef SMALL
+#define MESSAGES 1
+#else
 #define MESSAGES 2
+#endif
 
 byte published;        /* the awaited word: messages of all publishers */
 byte sleepers, rings;  /* the doorbell */
