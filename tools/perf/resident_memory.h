@@ -1,4 +1,5 @@
-// How much memory this process has resident, as the kernel counts it. Any thread.
+// How much memory this process has resident, without program text and files. A page of a segment counts in
+// equal parts in each process that has touched it, so that the ranks' sum is what the job takes. Any thread.
 #pragma once
 
 #include <cstdint>
@@ -6,8 +7,8 @@
 namespace slipring::tools::perf {
 
 struct ResidentMemory {
-  std::int64_t bytes = 0;         ///< private and shared
-  std::int64_t shared_bytes = 0;  ///< of these, in shared segments
+  std::int64_t private_bytes = 0;
+  std::int64_t segment_bytes = 0;
 };
 
 /// Zeros when /proc cannot be read.

@@ -6,6 +6,7 @@
 #include "tools/perf/operations/operations.h"
 #include "tools/perf/options.h"
 #include "tools/perf/pattern.h"
+#include "tools/perf/words.h"
 
 namespace slipring::tools::perf {
 namespace {
@@ -13,17 +14,6 @@ namespace {
 /// Longest piece in which a message travels: long enough that the hand-over costs nothing, short enough that
 /// the consumer reads a piece while it is still in cache.
 constexpr std::size_t kPieceBytes = std::size_t{64} << 10;
-
-/// Words are summed as integers: the loop is to run at the speed of memory, not of a chain of float
-/// additions.
-using Word = std::uint32_t;
-
-Word sum_of(std::span<const std::byte> piece) {
-  const auto* words = reinterpret_cast<const Word*>(piece.data());  // pieces are 16-byte aligned, whole words
-  Word sum = 0;
-  for (std::size_t i = 0; i < piece.size() / sizeof(Word); ++i) sum += words[i];
-  return sum;
-}
 
 /// Rank 0 sends messages to rank 1 through a channel; other ranks stand by. The default form copies from a
 /// user buffer into the slots and from the slots into a user buffer, as a message-passing interface does. The
@@ -85,7 +75,7 @@ class Stream final : public Operation {
     if (!in_place_) {
       std::memcpy(slot.data(), buffer_.data() + at, slot.size());
     } else if (data_ == Data::timed) {
-      std::fill_n(reinterpret_cast<Word*>(slot.data()), slot.size() / sizeof(Word), kStored);
+      fill_words(slot, kStored);
     } else {
       pattern_.fill(slot.data(), slot.size() / dtype_bytes(dtype_), 0, at / dtype_bytes(dtype_));
     }
@@ -100,7 +90,7 @@ class Stream final : public Operation {
       if (!in_place_) {
         std::memcpy(buffer_.data() + received, piece.data(), piece.size());
       } else if (data_ == Data::timed) {
-        sum += sum_of(piece);
+        sum += sum_words(piece);
       } else {
         const std::size_t width = dtype_bytes(dtype_);
         wrong_ += pattern_.wrong_data(piece.data(), piece.size() / width, 0, received / width);
