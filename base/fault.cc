@@ -3,7 +3,7 @@
 #include <signal.h>
 #include <unistd.h>
 
-#include <sstream>
+#include <regex>
 #include <string>
 
 #include "base/status.h"
@@ -13,19 +13,15 @@ namespace slipring::base {
 Result<FaultPoint> FaultPoint::parse(std::string_view text, int own_rank, std::uint64_t start) {
   FaultPoint fault;
   if (text.empty()) return fault;
-  std::istringstream in{std::string(text)};
-  std::string action, rank_word, op_word, chunk_word;
-  int rank = -1;
-  std::uint64_t operation = 0;
-  in >> action >> rank_word >> rank >> op_word >> operation;
-  const bool head = !in.fail() && rank_word == "rank" && op_word == "op";
-  if (head && (in >> chunk_word) && !(chunk_word == "chunk" && (in >> fault.chunk_))) in.setstate(std::ios::badbit);
-  if (!head || in.bad() || (action != "kill" && action != "exit" && action != "stop"))
+  static const std::regex form("(kill|exit|stop) rank ([0-9]{1,9}) op ([0-9]{1,18})( chunk ([0-9]{1,18}))?");
+  std::cmatch words;
+  if (!std::regex_match(text.data(), text.data() + text.size(), words, form))
     return error(StatusCode::invalid_argument, "test.fault \"{}\" is not of the form \"kill|exit|stop rank R op K [chunk J]\"",
                  text);
-  fault.armed_ = rank == own_rank;
-  fault.action_ = action == "kill" ? Action::kill : action == "exit" ? Action::exit : Action::stop;
-  fault.operation_ = start + operation;
+  fault.armed_ = std::stoi(words[2]) == own_rank;
+  fault.action_ = words[1] == "kill" ? Action::kill : words[1] == "exit" ? Action::exit : Action::stop;
+  fault.operation_ = start + std::stoull(words[3]);
+  if (words[5].matched) fault.chunk_ = std::stoull(words[5]);
   return fault;
 }
 

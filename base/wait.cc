@@ -39,6 +39,13 @@ void SharedFutex::futex_wake_all(Word& word) noexcept {
 Waiter::Waiter(Doorbell& own, const WaitWindows& windows, Watch& watch) noexcept
     : own_(own), windows_(windows), watch_(watch), fast_spins_(windows.spin_ns > 0 ? kFastSpins : 1) {}
 
+void Waiter::show_counts() noexcept {
+  if (shown_ == nullptr) return;
+  shown_->yields.set(counts_.yields);
+  shown_->sleeps.set(counts_.sleeps);
+  shown_->liveness_checks.set(counts_.checks);
+}
+
 Status Waiter::wait_slow(ReadyFn ready, void* argument, const Deadline* deadline) {
   ++counts_.slow_waits;
   const auto begin = Clock::now();
@@ -51,6 +58,7 @@ Status Waiter::wait_slow(ReadyFn ready, void* argument, const Deadline* deadline
     const nanoseconds waited = Clock::now() - begin;
     if (ready(argument)) {
       vain_window_.yielding_helped(in_vain);
+      show_counts();
       return {};
     }
     if (waited - last_look < kVainYield) in_vain += waited - last_look;
@@ -77,6 +85,7 @@ Status Waiter::wait_slow(ReadyFn ready, void* argument, const Deadline* deadline
       const auto pending = [&] { return ready(argument) || !watch_.interrupted(); };
       if (!own_.sleep_unless(pending, std::min(period, limit.left()))) continue;
       ++counts_.sleeps;
+      show_counts();
       vain_window_.slept(Clock::now() - begin - waited);
     }
   }

@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "base/counters.h"
 #include "base/deadline.h"
 #include "base/doorbell.h"
 #include "slipring/status.h"
@@ -87,6 +88,8 @@ class Waiter {
   }
 
   const WaitCounts& counts() const noexcept { return counts_; }
+  /// From now on the counts also show in these counters, which must outlive the Waiter.
+  void show_counts_in(CounterBlock& counters) noexcept { shown_ = &counters; }
   const WaitWindows& windows() const noexcept { return windows_; }
   Watch& watch() noexcept { return watch_; }
   Doorbell& doorbell() noexcept { return own_; }
@@ -98,7 +101,10 @@ class Waiter {
   Doorbell& own_;
   WaitWindows windows_;
   Watch& watch_;
+  void show_counts() noexcept;
+
   WaitCounts counts_;
+  CounterBlock* shown_ = nullptr;
   VainWindow vain_window_;
   int fast_spins_;
 };

@@ -6,6 +6,7 @@
 
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <tuple>
 
@@ -65,6 +66,9 @@ class CommunicatorImpl {
   Status heap_free(void* pointer);
   Result<Selection> explain(std::string_view operation, std::size_t bytes) const;
 
+  /// This rank's counters as CountersView reads them.
+  std::span<const std::byte> counter_memory() const noexcept { return group_->counter_memory(); }
+
   Status abort(std::string_view reason) noexcept;
   void close() noexcept;
 
@@ -99,7 +103,8 @@ class CommunicatorImpl {
   const KernelTable kernels_;
   collectives::Selector selector_;
   ChannelTable channels_;
-  base::CounterBlock counters_;
+  base::CounterBlock private_counters_;  // in use if counters.enabled is false
+  base::CounterBlock& counters_;
   std::map<PlanKey, std::unique_ptr<collectives::Executor>> executors_;
   Status failure_;  // of the first operation that failed
   bool closed_ = false;

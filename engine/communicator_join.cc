@@ -4,12 +4,16 @@
 #include "engine/communicator_impl.h"
 
 namespace slipring::engine {
+
 CommunicatorImpl::CommunicatorImpl(std::shared_ptr<SharedGroup> group, const base::ConfigValues& config,
                                    const base::FaultPoint& fault)
     : group_(std::move(group)), size_(group_->ranks()), config_(config), fault_(fault),
       waiter_(group_->doorbell(group_->rank()), group_->windows(), *group_),
       direct_(group_->direct_group(), waiter_, fault_),
-      selector_(config_, group_->ranks(), group_->layout().direct.box_bytes), channels_(group_, waiter_) {}
+      selector_(config_, group_->ranks(), group_->layout().direct.box_bytes), channels_(group_, waiter_),
+      counters_(config_.counters_enabled ? group_->counters() : private_counters_) {
+  waiter_.show_counts_in(counters_);
+}
 
 CommunicatorImpl::~CommunicatorImpl() { close(); }
 

@@ -60,6 +60,7 @@ struct SharedGroup::Former {
   GroupLayout layout{config, ranks};
   std::shared_ptr<base::Segment> segment;
   std::shared_ptr<base::Heap> heap;
+  base::CounterBlock* counters = nullptr;
 
   Status make_segment(SegmentBacking backing) {
     auto made = base::Segment::create({.bytes = layout.total_bytes(), .reserve_bytes = layout.reserved_bytes(),
@@ -75,6 +76,11 @@ struct SharedGroup::Former {
     for (int peer = 0; peer < ranks; ++peer)
       for (int ring = 0; ring < layout.rings_per_peer(); ++ring)
         if (Status s = transports::init_shm_ring(memory + layout.ring_control_offset(peer, ring), layout.ring); !s) return s;
+    const std::span<std::byte> counter_memory(memory + layout.counters_offset(), base::counters_bytes(1));
+    if (Status s = base::format_counters(counter_memory, 1); !s) return s;
+    auto block = base::counter_block(counter_memory, 0);
+    if (!block) return std::move(block).status();
+    counters = *block;
     auto* header = reinterpret_cast<RankHeader*>(memory);
     header->version = kGroupVersion;
     header->ranks = static_cast<std::uint32_t>(ranks);
@@ -195,7 +201,7 @@ Result<std::shared_ptr<SharedGroup>> SharedGroup::form(Store& store, std::string
     SLIPRING_LOG(info, startup, "group {}: rank {} of {} on this node, segments {}{}", name, rank, ranks, round,
                  oversubscribed ? ", ranks share CPUs" : "");
     return std::shared_ptr<SharedGroup>(new SharedGroup(rank, former.layout, std::move(members), std::move(heaps),
-                                                        wait_windows(config, oversubscribed), oversubscribed));
+                                                        wait_windows(config, oversubscribed), oversubscribed, former.counters));
   }
   return std::move(failure).with("the ranks do not share memory; start them on one host, in one IPC and PID namespace or with a common /dev/shm");
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "base/counters.h"
 #include "transports/shm/shm_channel.h"
 
 namespace slipring::engine {
@@ -26,9 +27,11 @@ GroupLayout::GroupLayout(const base::ConfigValues& config, int ranks) {
   plan_lanes = config.plan_rings < 0 ? kDefaultPlanLanes : static_cast<int>(config.plan_rings);
 }
 
-std::size_t GroupLayout::header_bytes() const noexcept {
-  return pages(sizeof(RankHeader) + static_cast<std::size_t>(direct.ranks) * sizeof(std::uint64_t));
+std::size_t GroupLayout::counters_offset() const noexcept {
+  return (sizeof(RankHeader) + static_cast<std::size_t>(direct.ranks) * sizeof(std::uint64_t) + 63) / 64 * 64;
 }
+
+std::size_t GroupLayout::header_bytes() const noexcept { return pages(counters_offset() + base::counters_bytes(1)); }
 
 std::size_t GroupLayout::ring_control_offset(int peer, int ring_index) const noexcept {
   return direct_offset() + direct.area_bytes() + ring_number(peer, ring_index) * transports::shm_ring_control_bytes(ring);

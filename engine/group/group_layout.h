@@ -18,6 +18,7 @@ namespace slipring::engine {
 /// | left        | owner                  | peers   |
 /// | poison      | whoever fails first (claimed by compare-exchange); rank 0's segment only | all ranks |
 /// | seen[peer]  | that peer              | owner   |
+/// | counters    | owner                  | tools   |
 /// Edges: RANK_LEFT (left), POISONED (poison.state).
 struct PoisonRecord {
   enum State : std::uint32_t { clean = 0, claimed = 1, poisoned = 2 };
@@ -34,7 +35,7 @@ struct RankHeader {
   std::uint32_t rank;
   std::atomic<std::uint32_t> left;
   alignas(64) PoisonRecord poison;
-  // followed by std::uint64_t seen[ranks]
+  // followed by std::uint64_t seen[ranks], then, at GroupLayout::counters_offset(), the owner's counters
 };
 
 inline constexpr std::uint64_t kGroupMagic = 0x31505247474e5253;  // "SRNGGRP1"
@@ -53,6 +54,8 @@ struct GroupLayout {
   GroupLayout(const base::ConfigValues& config, int ranks);
 
   int rings_per_peer() const noexcept { return kFirstPlanRing + plan_lanes; }
+  /// The owner's counters, laid out by base/counters.h for one rank.
+  std::size_t counters_offset() const noexcept;
   std::size_t header_bytes() const noexcept;
   std::size_t direct_offset() const noexcept { return header_bytes(); }
   /// Control part of the ring from the owner to `peer`.

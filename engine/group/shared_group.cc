@@ -9,9 +9,10 @@
 namespace slipring::engine {
 
 SharedGroup::SharedGroup(int rank, const GroupLayout& layout, std::vector<GroupMember> members,
-                         collectives::GroupHeaps heaps, const base::WaitWindows& windows, bool oversubscribed)
+                         collectives::GroupHeaps heaps, const base::WaitWindows& windows, bool oversubscribed,
+                         base::CounterBlock* counters)
     : rank_(rank), layout_(layout), members_(std::move(members)), heaps_(std::move(heaps)), windows_(windows),
-      oversubscribed_(oversubscribed), record_(&header(0).poison) {}
+      oversubscribed_(oversubscribed), record_(&header(0).poison), counters_(counters) {}
 
 base::Doorbell& SharedGroup::doorbell(int rank) const noexcept {
   return reinterpret_cast<collectives::RankControl*>(memory(rank) + layout_.direct_offset())->doorbell;

@@ -8,11 +8,13 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/config.h"
+#include "base/counters.h"
 #include "base/deadline.h"
 #include "base/heap.h"
 #include "base/liveness.h"
@@ -44,6 +46,11 @@ class SharedGroup final : public base::Watch {
   base::Doorbell& doorbell(int rank) const noexcept;
   collectives::DirectGroup direct_group() const;
   base::Segment& own_segment() const noexcept { return *members_[static_cast<std::size_t>(rank_)].segment; }
+  /// The own counters in the segment.
+  base::CounterBlock& counters() const noexcept { return *counters_; }
+  std::span<const std::byte> counter_memory() const noexcept {
+    return {memory(rank_) + layout_.counters_offset(), base::counters_bytes(1)};
+  }
   const std::shared_ptr<base::Heap>& heap() const noexcept { return heaps_.own; }
   /// "inproc" if that rank is a thread of this process, else "shm".
   std::string_view transport(int peer) const noexcept;
@@ -63,7 +70,7 @@ class SharedGroup final : public base::Watch {
  private:
   struct Former;  // the steps of form()
   SharedGroup(int rank, const GroupLayout& layout, std::vector<GroupMember> members, collectives::GroupHeaps heaps,
-              const base::WaitWindows& windows, bool oversubscribed);
+              const base::WaitWindows& windows, bool oversubscribed, base::CounterBlock* counters);
   RankHeader& header(int rank) const noexcept { return *reinterpret_cast<RankHeader*>(memory(rank)); }
 
   const int rank_;
@@ -73,6 +80,7 @@ class SharedGroup final : public base::Watch {
   const base::WaitWindows windows_;
   const bool oversubscribed_;
   PoisonRecord* const record_;  // in rank 0's segment
+  base::CounterBlock* const counters_;
 };
 
 }  // namespace slipring::engine

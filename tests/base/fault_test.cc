@@ -20,7 +20,7 @@ TEST(FaultPoint, leaves_other_ranks_alone) {
 
 TEST(FaultPoint, says_what_form_is_wanted) {
   for (const char* text : {"maim rank 1 op 2", "kill rank one op 2", "kill op 2 rank 1", "kill rank 1", "kill rank 1 op 2 piece 3",
-                           "kill rank 1 op 2 chunk"}) {
+                           "kill rank 1 op 2 chunk", "kill rank 1 op 2 ", "kill rank 1 op -2", "kill rank 1 op 2 chunk 3 twice"}) {
     const auto fault = FaultPoint::parse(text, 1, 0);
     ASSERT_FALSE(fault.is_ok()) << text;
     EXPECT_EQ(fault.status().code(), StatusCode::invalid_argument);

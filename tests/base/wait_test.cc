@@ -86,7 +86,7 @@ TEST(Wait, SpinsThenYieldsThenSleeps) {
     std::int64_t spin_ns, yield_ns;
     bool yields, sleeps;
   };
-  for (const Case c : {Case{10'000 * kMs, 0, false, false}, Case{0, 10'000 * kMs, true, false},
+  for (const Case c : {Case{10'000 * kMs, 0, false, false}, Case{kMs, 10'000 * kMs, true, false},
                        Case{0, 0, false, true}, Case{kMs, 0, false, true}}) {
     Doorbell bell{};
     CountingWatch watch;
@@ -99,6 +99,33 @@ TEST(Wait, SpinsThenYieldsThenSleeps) {
     EXPECT_EQ(waiter.counts().yields > 0, c.yields) << c.spin_ns << " " << c.yield_ns;
     EXPECT_EQ(waiter.counts().sleeps > 0, c.sleeps) << c.spin_ns << " " << c.yield_ns;
   }
+}
+
+TEST(VainWindow, ShrinksWhileShortSleepsHelpAndGrowsWhenYieldingDoes) {
+  VainWindow window;
+  const auto longest = window.length();
+  window.slept(milliseconds(50));
+  EXPECT_EQ(window.length(), longest) << "a long sleep says nothing against yielding";
+  for (int i = 0; i < 50; ++i) window.slept(std::chrono::microseconds(5));
+  const auto shortest = window.length();
+  EXPECT_LT(shortest, longest / 10);
+  EXPECT_GT(shortest.count(), 0);
+  window.yielding_helped(shortest / 4);
+  EXPECT_EQ(window.length(), shortest) << "a yield or two are no reason to yield for longer";
+  for (int i = 0; i < 200; ++i) window.yielding_helped(window.length());
+  EXPECT_EQ(window.length(), longest);
+}
+
+TEST(Wait, ShowsItsCountsInCounters) {
+  Doorbell bell{};
+  CountingWatch watch;
+  Waiter waiter(bell, kSleepAtOnce, watch);
+  CounterBlock counters;
+  waiter.show_counts_in(counters);
+  const Deadline deadline = Deadline::after(milliseconds(30));
+  EXPECT_FALSE(waiter.wait([] { return false; }, &deadline));
+  EXPECT_GT(counters.sleeps.value(), 0u);
+  EXPECT_EQ(counters.sleeps.value(), waiter.counts().sleeps);
 }
 
 TEST(Wait, AsksForThePeersOncePerPeriodAndPassesTheAnswerOn) {

@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <thread>
+
+#include "engine/communicator_impl.h"
 #include "transports/shm/shm_channel.h"
 
 namespace slipring::engine {
@@ -40,6 +43,28 @@ TEST(GroupLayout, parts_do_not_overlap_and_begin_at_lines_or_pages) {
       }
     EXPECT_EQ(layout.total_bytes(), end);
   }
+}
+
+// What another process reads while the job runs.
+TEST(Counters, lie_in_the_segment_and_count) {
+  const std::shared_ptr<Store> store = make_memory_store();
+  const auto join = [&](int rank) {
+    return CommunicatorImpl::join_at(*store, rank, 2, base::Config(), base::Deadline::after_ms(20000)).value();
+  };
+  std::thread peer([&] {
+    const auto comm = join(1);
+    float x[4] = {};
+    for (int i = 0; i < 5; ++i) (void)comm->all_reduce(x, x, 4, DType::f32, ReduceOp::sum);
+  });
+  const auto comm = join(0);
+  float x[4] = {};
+  for (int i = 0; i < 5; ++i) EXPECT_TRUE(comm->all_reduce(x, x, 4, DType::f32, ReduceOp::sum));
+  peer.join();
+  const auto view = base::CountersView::open(comm->counter_memory());
+  ASSERT_TRUE(view.is_ok());
+  EXPECT_EQ(view.value().value(0, *view.value().index_of("operations")), 5u);
+  EXPECT_EQ(view.value().value(0, *view.value().index_of("one_shot_ops")), 5u);
+  EXPECT_EQ(view.value().value(0, *view.value().index_of("bytes_in")), 80u);
 }
 
 TEST(GroupLayout, makes_rings_valid_whatever_the_configuration_says) {
