@@ -8,6 +8,7 @@
 
 #include "base/config.h"
 #include "tools/host_facts.h"
+#include "tools/plan_command.h"
 
 namespace slipring::tools {
 namespace {
@@ -49,6 +50,7 @@ int run(int argc, char** argv) {
   form->add_flag("--config", config, "every configuration value with meaning and origin, as a config file");
   form->add_flag("--config-docs", config_docs, "reference of all configuration keys, as Markdown");
   form->require_option(0, 1);
+  add_plan_command(app);
   CLI11_PARSE(app, argc, argv);
 
   if (!app.get_subcommands().empty()) return 0;  // its callback has run

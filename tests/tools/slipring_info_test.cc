@@ -152,6 +152,28 @@ TEST_F(SlipringInfoTest, OutputThatCannotBeWrittenIsAFailure) {
   EXPECT_EQ(WEXITSTATUS(exit_status), 1);
 }
 
+TEST_F(SlipringInfoTest, DrawsAndCostsAPlan) {
+  const Outcome ring = run({"plan", "all_reduce", "ring", "-n", "3", "-b", "12288"});
+  EXPECT_EQ(ring.exit_status, 0);
+  EXPECT_THAT(ring.out, HasSubstr("all_reduce ring: ranks 3"));
+  EXPECT_THAT(ring.out, HasSubstr("b0 -> 1"));
+  // 2 (n - 1) steps of a third each, from every rank.
+  EXPECT_THAT(ring.out, HasSubstr("messages 12, bytes 49152, most bytes sent by one rank 16384"));
+  const Outcome costed = run({"plan", "broadcast", "binomial_tree", "-n", "1000", "--no-draw"});
+  EXPECT_EQ(costed.exit_status, 0);
+  EXPECT_THAT(costed.out, StartsWith("for 1048576 bytes"));
+}
+
+TEST_F(SlipringInfoTest, ListsAlgorithmsAndRefusesUnknownOnes) {
+  EXPECT_THAT(run({"plan"}).out, HasSubstr("recursive_doubling"));
+  for (const std::vector<std::string>& wrong : {std::vector<std::string>{"plan", "all_reduce", "rings"}, {"plan", "all_reduce", "ring", "-n", "0"},
+                                                {"plan", "broadcast", "ring", "-n", "4", "-r", "4"}}) {
+    const Outcome outcome = run(wrong);
+    EXPECT_EQ(outcome.exit_status, 1);
+    EXPECT_THAT(outcome.err, StartsWith("slipring-info: "));
+  }
+}
+
 TEST_F(SlipringInfoTest, ContradictionsAndUnknownOptionsFail) {
   EXPECT_NE(run({"--config", "--config-docs"}).exit_status, 0);
   EXPECT_NE(run({"--no-such-option"}).exit_status, 0);

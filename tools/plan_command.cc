@@ -1,0 +1,71 @@
+#include "tools/plan_command.h"
+
+#include <fmt/format.h>
+
+#include <memory>
+#include <stdexcept>
+#include <string>
+
+#include "collectives/algorithms/algorithm.h"
+#include "collectives/plan_cost.h"
+#include "collectives/plan_text.h"
+
+namespace slipring::tools {
+namespace {
+
+using namespace collectives;
+
+struct PlanOptions {
+  std::string operation, algorithm;
+  int ranks = 4, root = 0, lanes = 1, window = 4;
+  std::size_t bytes = 1 << 20, chunk_bytes = 64 * 1024;
+  LinkModel link;
+  bool draw = true;
+};
+
+void list_algorithms() {
+  fmt::print("{:<12} {:<20} {}\n", "operation", "algorithm", "");
+  for (const Algorithm& a : algorithms())
+    fmt::print("{:<12} {:<20} {}\n", operation_name(a.operation), a.name, a.description);
+}
+
+void show(const PlanOptions& o) {
+  if (o.algorithm.empty()) return list_algorithms();
+  const Algorithm* found = nullptr;
+  for (const Algorithm& a : algorithms())
+    if (operation_name(a.operation) == o.operation && a.name == o.algorithm) found = &a;
+  if (!found)
+    throw std::runtime_error(fmt::format("there is no algorithm \"{}\" for \"{}\"; slipring-info plan lists all",
+                                         o.algorithm, o.operation));
+  const PlanRequest request{.ranks = o.ranks, .root = o.root, .lanes = o.lanes};
+  if (Status s = valid_request(request); !s) throw std::runtime_error(s.message());
+  const Plan plan = found->build(request);
+  if (o.draw) fmt::print("{}\n", draw_plan(plan));
+  const PlanCost cost = plan_cost(plan, o.bytes / sizeof(float), sizeof(float), o.chunk_bytes, o.window, o.link);
+  fmt::print("for {} bytes in chunks of {} (alpha {} us, beta {} us/byte, gamma {} us/byte):\n", o.bytes, o.chunk_bytes,
+             o.link.alpha_us, o.link.beta_us_per_byte, o.link.gamma_us_per_byte);
+  fmt::print("  time {:.1f} us, messages {}, bytes {}, most bytes sent by one rank {}\n", cost.time_us, cost.messages,
+             cost.bytes, cost.most_sent_bytes);
+}
+
+}  // namespace
+
+void add_plan_command(CLI::App& app) {
+  auto options = std::make_shared<PlanOptions>();
+  CLI::App* command = app.add_subcommand("plan", "a collective's schedule, drawn and costed; without arguments all algorithms");
+  command->add_option("operation", options->operation, "e.g. all_reduce");
+  command->add_option("algorithm", options->algorithm, "e.g. ring")->needs("operation");
+  command->add_option("-n,--ranks", options->ranks, "number of ranks")->capture_default_str();
+  command->add_option("-r,--root", options->root, "root, where the operation has one")->capture_default_str();
+  command->add_option("--lanes", options->lanes, "schedules side by side")->capture_default_str();
+  command->add_option("-b,--bytes", options->bytes, "size to cost, f32 elements")->capture_default_str();
+  command->add_option("-c,--chunk-bytes", options->chunk_bytes, "chunk to cost")->capture_default_str()->check(CLI::PositiveNumber);
+  command->add_option("--window", options->window, "chunks of a block under way")->capture_default_str()->check(CLI::PositiveNumber);
+  command->add_option("--alpha", options->link.alpha_us, "us per message")->capture_default_str();
+  command->add_option("--beta", options->link.beta_us_per_byte, "us per byte sent")->capture_default_str();
+  command->add_option("--gamma", options->link.gamma_us_per_byte, "us per byte reduced or copied")->capture_default_str();
+  command->add_flag("!--no-draw", options->draw, "cost only, for large groups");
+  command->callback([options] { show(*options); });
+}
+
+}  // namespace slipring::tools
