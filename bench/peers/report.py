@@ -114,6 +114,26 @@ def markdown(data):
     return "\n\n".join(sections) + "\n"
 
 
+def brief(data):
+    """For a README: ours, the best peer and the bare reference, a line per case and regime."""
+    header = data["header"]
+    lines = [f"Measured {header['date'][:10]} on {header['CPU']}, kernel {header['kernel']}, by `{header['command']}`: float32 "
+             "sum in place, medians in microseconds.", "",
+             "`near` and `far` say where the host had put the two cores at that time: a cache line passes in about 20 ns or",
+             "200 ns. The bare reference is a program of two processes that can do nothing else.", "",
+             "| case | cores | Slipring | best peer | peer / Slipring | bare reference | Slipring / bare |",
+             "| --- | --- | --- | --- | --- | --- | --- |"]
+    for entry in data["cases"]:
+        for row in summarise(entry):
+            times = row["median_ns"]
+            if "slipring" not in times or not row["best_peer"]:
+                continue
+            lines.append(f"| {case_of(entry).label()} | {row['regime']} | {time_text(times['slipring'])} | "
+                         f"{time_text(times[row['best_peer']])} ({row['best_peer']}) | {ratio_text(row['peer_ratio'])} | "
+                         f"{time_text(times.get('bare'))} | {ratio_text(row['bare_ratio'])} |")
+    return "\n".join(lines) + "\n"
+
+
 def header_text(data):
     lines = ["# Slipring beside its peers", ""]
     lines += [f"* {key}: {value}" for key, value in data["header"].items()]
