@@ -14,6 +14,7 @@
 #endif
 
 #include <cstddef>
+#include <cstdint>
 #include <cstring>
 #include <limits>
 #include <type_traits>
@@ -92,18 +93,38 @@ HWY_INLINE V with_canonical_nan(D d, V v) {
   }
 }
 
+// v / divisor, truncated, for 2 <= divisor <= 2^31. The quotient in double is off by at most 2^11 / divisor +
+// 1, so what it leaves has few bits, double holds both numbers of the second division exactly, and its
+// quotient is right. Both quotients are truncated on their own, so the sum is one too far from zero when the
+// last remainder and v differ in sign.
+template <class D, class V>
+HWY_INLINE V divided_int64(D d, V v, std::int64_t divisor) {
+  const hn::RebindToFloat<D> wide;
+  const V zero = hn::Zero(d);
+  const V one = hn::Set(d, 1);
+  const V by = hn::Set(d, divisor);
+  const auto by_wide = hn::Set(wide, static_cast<double>(divisor));
+  V q = hn::ConvertTo(d, hn::Div(hn::ConvertTo(wide, v), by_wide));
+  V rest = hn::Sub(v, hn::Mul(q, by));
+  q = hn::Add(q, hn::ConvertTo(d, hn::Div(hn::ConvertTo(wide, rest), by_wide)));
+  rest = hn::Sub(v, hn::Mul(q, by));
+  q = hn::Sub(q, hn::IfThenElseZero(hn::And(hn::Lt(rest, zero), hn::Gt(v, zero)), one));
+  return hn::Add(q, hn::IfThenElseZero(hn::And(hn::Gt(rest, zero), hn::Lt(v, zero)), one));
+}
+
 template <class D, class V>
 HWY_INLINE V divided(D d, V v, hn::TFromD<D> divisor) {
   using T = hn::TFromD<D>;
   if constexpr (std::is_floating_point_v<T>) {
     return hn::Div(v, hn::Set(d, divisor));
+  } else if constexpr (sizeof(T) == 8) {
+    return divided_int64(d, v, divisor);
   } else {
     // No CPU here divides integer vectors. A quotient of 32-bit integers is exact in double after truncation.
-    using Quotient = std::conditional_t<(sizeof(T) < 8), double, T>;
     HWY_ALIGN T lanes[hn::MaxLanes(D())];
     hn::Store(v, d, lanes);
     for (std::size_t i = 0; i < hn::MaxLanes(D()); ++i) {
-      lanes[i] = static_cast<T>(static_cast<Quotient>(lanes[i]) / static_cast<Quotient>(divisor));
+      lanes[i] = static_cast<T>(static_cast<double>(lanes[i]) / static_cast<double>(divisor));
     }
     return hn::Load(d, lanes);
   }

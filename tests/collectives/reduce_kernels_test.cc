@@ -296,6 +296,28 @@ TEST(ReduceKernelValues, IntegersWrapAndAveragesTruncateTowardZeroAfterTheSumWra
   });
 }
 
+TEST(ReduceKernelValues, AveragesOf64BitIntegersAreExactRightBesideMultiplesOfTheDivisor) {
+  std::mt19937_64 random(13);
+  for (const int divisor : {2, 3, 5, 7, 10, 64, 1000, 65537, 1 << 30, std::numeric_limits<int>::max()}) {
+    std::vector<std::int64_t> values;
+    for (int i = 0; i < 4000; ++i) {
+      const std::int64_t quotient = (static_cast<std::int64_t>(random()) >> random() % 64) / divisor;
+      for (const int beside : {-1, 0, 1}) values.push_back(quotient * divisor + beside);
+    }
+    for (int i = 0; i < 40; ++i) {
+      values.push_back(std::numeric_limits<std::int64_t>::min() + i);
+      values.push_back(std::numeric_limits<std::int64_t>::max() - i);
+      values.push_back((std::int64_t{1} << 53) + i - 20);
+    }
+    std::vector<std::int64_t> expected;
+    for (const std::int64_t v : values) expected.push_back(v / divisor);
+    const std::vector<std::int64_t> zeros(values.size());
+    for_each_target([&] {
+      EXPECT_EQ(run<std::int64_t>(ReduceOp::avg, values, zeros, divisor), expected) << "divisor " << divisor;
+    });
+  }
+}
+
 TEST(ReduceKernelTargets, SeveralInstructionSetsAreCompiledAndTheBestIsTheDefault) {
   const std::vector<std::int64_t> targets = hwy::SupportedAndGeneratedTargets();
 #if HWY_ARCH_X86
