@@ -11,11 +11,13 @@ namespace {
 
 using engine::raise_unless_ok;
 
+[[noreturn, gnu::cold]] void refuse(StatusCode code, const char* text) { throw Error(Status(code, text)); }
+
 template <class Impl>
 Impl& use(const std::unique_ptr<Impl>& impl) {
-  if (!impl) [[unlikely]]
-    throw Error(Status(StatusCode::invalid_argument, "this channel endpoint is empty: it was moved from, or never opened"));
-  return *impl;
+  if (impl && !impl->closed) [[likely]] return *impl;
+  if (impl) refuse(StatusCode::closed, "this side has closed the channel");
+  refuse(StatusCode::invalid_argument, "this channel endpoint is empty: it was moved from, or never opened");
 }
 
 [[noreturn, gnu::cold]] void out_of_order(const char* call, const char* first) {
@@ -57,11 +59,15 @@ void Producer::publish() {
 
 void Producer::write(const void* data, std::size_t bytes) {
   Impl& impl = use(impl_);
+  if (impl.loaned) [[unlikely]] refuse(StatusCode::invalid_argument, "write between loan and publish: publish the loan first");
+  if (data == nullptr && bytes != 0) [[unlikely]] refuse(StatusCode::invalid_argument, "write: data is null");
   raise_unless_ok(engine::write_message(*impl.channel, data, bytes));
 }
 
 void Producer::close() noexcept {
-  if (impl_) impl_->channel->close();
+  if (!impl_) return;
+  impl_->closed = true;
+  impl_->channel->close();
 }
 
 Consumer::Consumer() noexcept = default;
@@ -97,11 +103,15 @@ void Consumer::release() {
 
 void Consumer::read(void* data, std::size_t bytes) {
   Impl& impl = use(impl_);
+  if (impl.peeked) [[unlikely]] refuse(StatusCode::invalid_argument, "read between peek and release: release the message first");
+  if (data == nullptr && bytes != 0) [[unlikely]] refuse(StatusCode::invalid_argument, "read: data is null");
   raise_unless_ok(engine::read_message(*impl.channel, data, bytes));
 }
 
 void Consumer::close() noexcept {
-  if (impl_) impl_->channel->close();
+  if (!impl_) return;
+  impl_->closed = true;
+  impl_->channel->close();
 }
 
 }  // namespace slipring

@@ -13,6 +13,7 @@ namespace slipring {
 struct Producer::Impl {
   std::unique_ptr<transports::ChannelProducer> channel;
   bool loaned = false;
+  bool closed = false;
 
   /// A slot that the caller is about to fill by stores of its own.
   std::span<std::byte> prepared(std::span<std::byte> slot) noexcept {
@@ -26,6 +27,7 @@ struct Producer::Impl {
 struct Consumer::Impl {
   std::unique_ptr<transports::ChannelConsumer> channel;
   bool peeked = false;
+  bool closed = false;
 };
 
 }  // namespace slipring

@@ -1,5 +1,6 @@
 #include "engine/channel_table.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "base/status.h"
@@ -11,14 +12,17 @@ using transports::ChannelConsumer;
 using transports::ChannelProducer;
 using transports::ShmEndpoint;
 
+// Begins the message that offers a channel; an answer never does.
+const std::string kOffer = "channel ";
+
 // A channel of the user's, with what it needs to live: its segment, its group, and a Waiter of its own, because
 // another thread than the communicator's may use it.
 template <class Interface>
-class OwnedChannel : public Interface {
+class OwnedChannel : public Interface, private base::Watch {
  public:
-  OwnedChannel(std::shared_ptr<SharedGroup> group, std::shared_ptr<base::Segment> segment)
-      : group_(std::move(group)), segment_(std::move(segment)),
-        waiter_(group_->doorbell(group_->rank()), group_->windows(), *group_) {}
+  OwnedChannel(std::shared_ptr<SharedGroup> group, std::shared_ptr<base::Segment> segment, int peer)
+      : group_(std::move(group)), segment_(std::move(segment)), peer_(peer),
+        waiter_(group_->doorbell(group_->rank()), group_->windows(), *this) {}
   base::Waiter& waiter() noexcept { return waiter_; }
   void adopt(std::unique_ptr<Interface> inner) noexcept { inner_ = std::move(inner); }
 
@@ -26,10 +30,21 @@ class OwnedChannel : public Interface {
   std::string_view transport() const noexcept override { return inner_->transport(); }
   int peer() const noexcept override { return inner_->peer(); }
 
- protected:
+ private:
+  Status interrupted() override { return group_->interrupted(); }
+  // The channel may outlive the communicator of either side, so a peer that has left the group counts too.
+  Status check_peers() override {
+    if (Status s = group_->check_peers(); !s) return s;
+    if (!group_->gone(peer_)) return {};
+    return base::error(StatusCode::peer_lost, "rank {} is gone without closing its end of the channel", peer_);
+  }
+
   std::shared_ptr<SharedGroup> group_;
   std::shared_ptr<base::Segment> segment_;
+  const int peer_;
   base::Waiter waiter_;
+
+ protected:
   std::unique_ptr<Interface> inner_;
 };
 
@@ -97,6 +112,19 @@ Result<ChannelConsumer*> ChannelTable::ring_consumer(int peer, int ring) {
   return entry.get();
 }
 
+void ChannelTable::close() noexcept {
+  const GroupLayout& layout = group_->layout();
+  const int own = group_->rank();
+  for (int peer = 0; peer < group_->ranks(); ++peer) {
+    if (peer == own) continue;
+    for (int ring = 0; ring < rings_per_peer_; ++ring) {
+      transports::close_shm_ring(group_->memory(own) + layout.ring_control_offset(peer, ring), transports::RingSide::producer);
+      transports::close_shm_ring(group_->memory(peer) + layout.ring_control_offset(own, ring), transports::RingSide::consumer);
+    }
+    group_->doorbell(peer).ring();
+  }
+}
+
 Result<ChannelProducer*> ChannelTable::producer(int peer, int lane) { return ring_producer(peer, kFirstPlanRing + lane); }
 Result<ChannelConsumer*> ChannelTable::consumer(int peer, int lane) { return ring_consumer(peer, kFirstPlanRing + lane); }
 
@@ -112,7 +140,7 @@ Result<std::unique_ptr<ChannelProducer>> ChannelTable::open_producer(int peer) {
 
   auto to_peer = ring_producer(peer, kControlRing);
   if (!to_peer) return std::move(to_peer).status();
-  const std::string address = (*segment)->address();
+  const std::string address = kOffer + (*segment)->address();
   std::span<std::byte> slot;
   if (Status s = (*to_peer)->loan(address.size(), slot, deadline); !s) return s;
   std::memcpy(slot.data(), address.data(), address.size());
@@ -124,11 +152,14 @@ Result<std::unique_ptr<ChannelProducer>> ChannelTable::open_producer(int peer) {
   if (Status s = (*from_peer)->peek(answer, deadline); !s) return std::move(s).with("the peer has not called open_consumer");
   const std::string refusal(reinterpret_cast<const char*>(answer.data()), answer.size());
   (*from_peer)->release();
+  if (refusal.starts_with(kOffer))
+    return base::error(StatusCode::mismatch, "ranks {} and {} both called open_producer to each other; one of them must call "
+                       "open_consumer", group_->rank(), peer);
   (*segment)->seal_attach();
   if (!refusal.empty())
     return base::error(StatusCode::unavailable, "rank {} could not attach to the channel: {}", peer, refusal);
 
-  auto channel = std::make_unique<OwnedProducer>(group_, *segment);
+  auto channel = std::make_unique<OwnedProducer>(group_, *segment, peer);
   channel->adopt(transports::make_shm_producer(own_segment_endpoint(*group_, **segment, channel->waiter(), peer)));
   return std::unique_ptr<ChannelProducer>(std::move(channel));
 }
@@ -142,7 +173,7 @@ Result<std::unique_ptr<ChannelConsumer>> ChannelTable::open_consumer(int peer) {
   const std::string address(reinterpret_cast<const char*>(message.data()), message.size());
   (*from_peer)->release();
 
-  auto segment = base::Segment::attach(address, deadline);
+  auto segment = base::Segment::attach(address.substr(std::min<std::size_t>(address.size(), kOffer.size())), deadline);
   const bool fits = segment.is_ok() && (*segment)->size() >= own_segment_bytes(group_->layout().ring);
   const std::string refusal = !segment.is_ok() ? segment.status().to_string() : fits ? "" : "it is too small";
   auto to_peer = ring_producer(peer, kControlRing);
@@ -153,7 +184,7 @@ Result<std::unique_ptr<ChannelConsumer>> ChannelTable::open_consumer(int peer) {
   (*to_peer)->publish();
   if (!refusal.empty()) return base::error(StatusCode::unavailable, "channel from rank {}: {}", peer, refusal);
 
-  auto channel = std::make_unique<OwnedConsumer>(group_, *segment);
+  auto channel = std::make_unique<OwnedConsumer>(group_, *segment, peer);
   channel->adopt(transports::make_shm_consumer(own_segment_endpoint(*group_, **segment, channel->waiter(), peer)));
   return std::unique_ptr<ChannelConsumer>(std::move(channel));
 }

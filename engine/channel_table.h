@@ -30,6 +30,9 @@ class ChannelTable final : public collectives::ChannelProvider {
   Result<transports::ChannelProducer*> producer(int peer, int lane) override;
   Result<transports::ChannelConsumer*> consumer(int peer, int lane) override;
 
+  /// Ends the fixed rings of this rank, used or not, so that no peer waits for it there. What was sent stays readable.
+  void close() noexcept;
+
   /// A new channel to / from `peer`; returns when both sides have called.
   Result<std::unique_ptr<transports::ChannelProducer>> open_producer(int peer);
   Result<std::unique_ptr<transports::ChannelConsumer>> open_consumer(int peer);

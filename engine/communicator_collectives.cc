@@ -30,6 +30,9 @@ bool valid_all_reduce(const void* in, const void* out, std::size_t count, DType 
 
 Status CommunicatorImpl::check_usable() const {
   if (usable()) [[likely]] return {};
+  if (generation_ != base::fork_generation())
+    return base::error(StatusCode::invalid_argument, "this process is a forked child of rank {}; only the parent may use its "
+                       "communicator, start ranks with exec instead", rank());
   if (!failure_.is_ok()) return failure_;
   if (group_->poisoned()) return group_->interrupted();
   return base::error(StatusCode::closed, "rank {} has closed this communicator", rank());

@@ -13,6 +13,7 @@
 #include "base/config.h"
 #include "base/counters.h"
 #include "base/fault.h"
+#include "base/fork_generation.h"
 #include "collectives/direct/direct_collectives.h"
 #include "collectives/executor.h"
 #include "collectives/selector.h"
@@ -79,8 +80,10 @@ class CommunicatorImpl {
   bool is_peer(int peer) const noexcept { return peer >= 0 && peer < size_ && peer != rank(); }
   [[gnu::cold, gnu::noinline]] Status refuse_peer(int peer, std::string_view call) const;
   [[gnu::cold, gnu::noinline]] Status refuse_message(const void* buffer, std::size_t bytes, int peer, std::string_view call) const;
-  /// Whether an operation may begin: not failed, not closed, not poisoned.
-  bool usable() const noexcept { return usable_ && !group_->poisoned(); }
+  /// Whether an operation may begin: not failed, closed or poisoned, and not in a forked child.
+  bool usable() const noexcept {
+    return usable_ && !group_->poisoned() && generation_ == base::fork_generation();
+  }
   [[gnu::cold, gnu::noinline]] Status refuse_all_reduce(const void* in, const void* out, std::size_t count, DType dtype,
                                                         ReduceOp op) const;
   Status all_reduce_alone(const void* in, void* out, std::size_t count, DType dtype);
@@ -109,6 +112,7 @@ class CommunicatorImpl {
   Status failure_;  // of the first operation that failed
   bool closed_ = false;
   bool usable_ = true;  // neither failed nor closed
+  const std::uint32_t generation_ = base::fork_generation();
 };
 
 }  // namespace slipring::engine

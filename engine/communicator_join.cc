@@ -51,9 +51,10 @@ void CommunicatorImpl::close() noexcept {
   if (closed_) return;
   closed_ = true;
   usable_ = false;
+  if (generation_ != base::fork_generation()) return;  // the parent's communicator, not this process's
   if (failure_.is_ok() && size() > 1) direct_.leave();
   group_->leave();
-  // Wakes who waits for this rank's messages: the channels say that they have ended.
+  channels_.close();
   executors_.clear();
 }
 

@@ -29,7 +29,9 @@ Status CommunicatorImpl::send(const void* buffer, std::size_t bytes, int peer) {
   }
   counters_.channel_messages.add(1);
   counters_.channel_bytes.add(bytes);
-  return settle(write_message(*channel, buffer, bytes));
+  Status s = write_message(*channel, buffer, bytes);
+  if (s.is_ok()) [[likely]] return {};
+  return fail(std::move(s).with(fmt::format("rank {} in send of {} bytes to rank {}", rank(), bytes, peer)));
 }
 
 Status CommunicatorImpl::recv(void* buffer, std::size_t bytes, int peer) {
@@ -41,7 +43,9 @@ Status CommunicatorImpl::recv(void* buffer, std::size_t bytes, int peer) {
     if (!made) return fail(std::move(made).status());
     channel = *made;
   }
-  return settle(read_message(*channel, buffer, bytes));
+  Status s = read_message(*channel, buffer, bytes);
+  if (s.is_ok()) [[likely]] return {};
+  return fail(std::move(s).with(fmt::format("rank {} in recv of {} bytes from rank {}", rank(), bytes, peer)));
 }
 
 Result<std::unique_ptr<transports::ChannelProducer>> CommunicatorImpl::open_producer(int peer) {

@@ -1,6 +1,7 @@
 // Ranks as threads of one process: the same start-up, over a store in memory.
 #include <exception>
 #include <mutex>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -45,8 +46,15 @@ void run_threads(int size, const std::function<void(Communicator&)>& body, const
 
   std::vector<std::thread> threads;
   threads.reserve(static_cast<std::size_t>(size));
-  for (int rank = 0; rank < size; ++rank) threads.emplace_back(run_rank, rank);
+  Status not_started;
+  try {
+    for (int rank = 0; rank < size; ++rank) threads.emplace_back(run_rank, rank);
+  } catch (const std::system_error& e) {
+    not_started = base::error(StatusCode::unavailable, "thread of rank {} could not be created ({}); raise the limits on memory "
+                              "and threads or start fewer ranks; those that had started waited for it in vain", threads.size(), e.what());
+  }
   for (std::thread& t : threads) t.join();
+  engine::raise_unless_ok(std::move(not_started));
   if (first) std::rethrow_exception(first);
 }
 

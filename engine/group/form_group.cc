@@ -1,5 +1,6 @@
 // Control path: how a SharedGroup forms. Two rounds through the store: "here is my segment", "I have mapped yours".
 #include <cstring>
+#include <filesystem>
 
 #include "base/asymmetric_fence.h"
 #include "base/cpuset.h"
@@ -25,9 +26,16 @@ std::uint64_t mark_of(int rank) noexcept { return kGroupMagic ^ (static_cast<std
 
 std::string settings_text(const base::ConfigValues& c) {
   return fmt::format("channel.slots {}, channel.bytes {}, direct.one_shot_max_bytes {}, direct.chunk_bytes {}, plan.chunk_bytes {}, "
-                     "plan.rings {}, all_reduce.algorithm {}, broadcast.algorithm {}, heap.max_bytes {}, test.counter_start {}",
+                     "plan.rings {}, all_reduce.algorithm {}, broadcast.algorithm {}, heap.max_bytes {}, segment.backing {}, test.counter_start {}",
                      c.channel_slots, c.channel_bytes, c.direct_one_shot_max_bytes, c.direct_chunk_bytes, c.plan_chunk_bytes,
-                     c.plan_rings, c.all_reduce_algorithm, c.broadcast_algorithm, c.heap_max_bytes, c.test_counter_start);
+                     c.plan_rings, c.all_reduce_algorithm, c.broadcast_algorithm, c.heap_max_bytes, c.segment_backing, c.test_counter_start);
+}
+
+const char* backing_name(SegmentBacking backing) noexcept { return backing == SegmentBacking::memfd ? "memfd" : "shm"; }
+
+std::string own_pid_namespace() {
+  std::error_code ignored;
+  return std::filesystem::read_symlink("/proc/self/ns/pid", ignored).string();
 }
 
 base::HugePages huge_pages(const base::ConfigValues& c) {
@@ -108,6 +116,7 @@ struct SharedGroup::Former {
     }
     h.settings = settings_text(config);
     h.process = base::this_process();
+    h.pid_namespace = own_pid_namespace();
     h.cpus = base::usable_cpus().cpus;
     h.membarrier = base::register_membarrier();
     h.segment = segment->address();
@@ -118,6 +127,7 @@ struct SharedGroup::Former {
   Result<std::vector<GroupHello>> exchange(std::string_view round, const GroupHello& own) {
     auto texts = gather_all(store, fmt::format("{}/hello/{}", name, round), rank, ranks, own.encode(), deadline);
     if (!texts) return std::move(texts).status();
+    if (!own.error.empty()) return error(StatusCode::unavailable, "this rank cannot start: {}", own.error);
     std::vector<GroupHello> hellos;
     for (int r = 0; r < ranks; ++r) {
       auto h = GroupHello::decode((*texts)[static_cast<std::size_t>(r)]);
@@ -140,7 +150,7 @@ struct SharedGroup::Former {
       return error(StatusCode::corrupt, "the segment of rank {} is not one of this group; all ranks must run the same version",
                    peer);
     seen_marks((*mapped)->data())[rank] = mark_of(rank);
-    members.push_back({h.process, *mapped, base::PeerProcess::open(h.process)});
+    members.push_back({h.process, *mapped, h.pid_namespace == own_pid_namespace() ? base::PeerProcess::open(h.process) : nullptr});
     if (h.heap.empty()) return {};
     auto view = base::HeapView::attach(h.heap, deadline);
     if (!view) return std::move(view).status().with(fmt::format("heap of rank {}", peer));
@@ -174,9 +184,9 @@ Result<std::shared_ptr<SharedGroup>> SharedGroup::form(Store& store, std::string
   if (config.segment_backing != "shm") backings.push_back(SegmentBacking::memfd);
   if (config.segment_backing != "memfd") backings.push_back(SegmentBacking::shm);
   Status failure;
-  for (const SegmentBacking backing : backings) {
+  for (const SegmentBacking& backing : backings) {
     Former former(store, name, rank, ranks, config, deadline);
-    const std::string round = backing == SegmentBacking::memfd ? "memfd" : "shm";
+    const std::string round = std::to_string(&backing - backings.data());
     auto hellos = former.exchange(round, former.hello(backing));
     if (!hellos) return std::move(hellos).status();
     std::vector<GroupMember> members;
@@ -189,7 +199,7 @@ Result<std::shared_ptr<SharedGroup>> SharedGroup::form(Store& store, std::string
     former.segment->seal_attach();
     if (former.heap) former.heap->seal_attach();
     if (!obstacle->empty()) {
-      SLIPRING_LOG(info, startup, "group {}: {} segments do not reach all ranks: {}", name, round, *obstacle);
+      SLIPRING_LOG(info, startup, "group {}: {} segments do not reach all ranks: {}", name, backing_name(backing), *obstacle);
       failure = error(StatusCode::unavailable, "{}", *obstacle);
       continue;
     }
@@ -198,7 +208,7 @@ Result<std::shared_ptr<SharedGroup>> SharedGroup::form(Store& store, std::string
     for (const GroupHello& h : *hellos) all_registered = all_registered && h.membarrier;
     base::agree_on_membarrier(all_registered);
     const bool oversubscribed = ranks_share_cpus(*hellos);
-    SLIPRING_LOG(info, startup, "group {}: rank {} of {} on this node, segments {}{}", name, rank, ranks, round,
+    SLIPRING_LOG(info, startup, "group {}: rank {} of {} on this node, segments {}{}", name, rank, ranks, backing_name(backing),
                  oversubscribed ? ", ranks share CPUs" : "");
     return std::shared_ptr<SharedGroup>(new SharedGroup(rank, former.layout, std::move(members), std::move(heaps),
                                                         wait_windows(config, oversubscribed), oversubscribed, former.counters));

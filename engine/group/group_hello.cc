@@ -11,7 +11,7 @@ namespace slipring::engine {
 using nlohmann::json;
 
 std::string GroupHello::encode() const {
-  return json{{"error", error}, {"settings", settings}, {"pid", process.pid}, {"start", process.start_ticks},
+  return json{{"error", error}, {"settings", settings}, {"pid", process.pid}, {"start", process.start_ticks}, {"pid_namespace", pid_namespace},
               {"cpus", cpus}, {"membarrier", membarrier}, {"segment", segment}, {"heap", heap}}
       .dump(-1, ' ', false, json::error_handler_t::replace);
 }
@@ -24,6 +24,7 @@ Result<GroupHello> GroupHello::decode(std::string_view text) {
     h.settings = j.at("settings").get<std::string>();
     h.process.pid = j.at("pid").get<pid_t>();
     h.process.start_ticks = j.at("start").get<std::uint64_t>();
+    h.pid_namespace = j.at("pid_namespace").get<std::string>();
     h.cpus = j.at("cpus").get<std::vector<int>>();
     h.membarrier = j.at("membarrier").get<bool>();
     h.segment = j.at("segment").get<std::string>();

@@ -16,6 +16,7 @@ struct GroupHello {
   std::string error;     ///< why this rank cannot take part; everything else is empty then
   std::string settings;  ///< the configuration on which the ranks must agree, as text
   base::ProcessId process;
+  std::string pid_namespace;  ///< in which the process id means something
   std::vector<int> cpus;
   bool membarrier = false;
   std::string segment;   ///< address

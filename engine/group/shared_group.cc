@@ -67,7 +67,7 @@ Status SharedGroup::interrupted() {
 
 Status SharedGroup::check_peers() {
   for (int r = 0; r < ranks(); ++r) {
-    if (r == rank_ || !members_[static_cast<std::size_t>(r)].liveness->gone()) continue;
+    if (r == rank_ || !gone(r)) continue;
     if (header(r).left.load(std::memory_order_acquire) != 0) continue;  // RANK_LEFT
     return poison(base::error(StatusCode::peer_lost, "rank {} (pid {}) is gone: it was killed or exited without "
                               "closing its communicator; look at that rank's own output", r,

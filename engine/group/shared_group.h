@@ -29,6 +29,7 @@ namespace slipring::engine {
 struct GroupMember {
   base::ProcessId process;
   std::shared_ptr<base::Segment> segment;
+  /// Null where the process cannot be seen: a rank in another PID namespace is missed by timeout only.
   std::shared_ptr<const base::PeerProcess> liveness;
 };
 
@@ -64,6 +65,11 @@ class SharedGroup final : public base::Watch {
   }
   Status interrupted() override;
   Status check_peers() override;
+  /// Whether that rank's process has ended, in good order or not.
+  bool gone(int peer) const noexcept {
+    const auto& liveness = members_[static_cast<std::size_t>(peer)].liveness;
+    return liveness && liveness->gone();
+  }
   /// Told before the process may go: from here on it is not lost but has left.
   void leave() noexcept;
 

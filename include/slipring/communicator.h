@@ -79,7 +79,8 @@ class SLIPRING_API Communicator {
   void all_reduce(std::span<T> buffer, ReduceOp op) {
     all_reduce(buffer.data(), buffer.data(), buffer.size(), dtype_of<T>::value, op);
   }
-  /// buffer of rank `root` is copied into the buffer of every other rank.
+  /// buffer of rank `root` is copied into the buffer of every other rank. The root does not wait for the others: ranks
+  /// that disagree about root or count learn of it at the latest in their next collective operation.
   void broadcast(void* buffer, std::size_t count, DType dtype, int root);
   /// Returns once every rank has entered.
   void barrier();

@@ -128,6 +128,43 @@ TEST(Channel, calls_out_of_order_are_errors_not_damage) {
   EXPECT_EQ(wrong, 0);
 }
 
+TEST(Channel, loans_and_copies_do_not_mix_and_nothing_passes_after_close) {
+  std::atomic<int> wrong{0};
+  run_threads(2, [&](Communicator& comm) {
+    char b[10] = {};
+    if (comm.rank() == 0) {
+      Producer p = comm.open_producer(1);
+      wrong += code_of([&] { p.write(nullptr, 10); }) != StatusCode::invalid_argument;
+      p.loan(4);
+      wrong += code_of([&] { p.write(b, 10); }) != StatusCode::invalid_argument;
+      p.publish();
+      p.close();
+      wrong += code_of([&] { p.loan(4); }) != StatusCode::closed;
+      wrong += code_of([&] { p.write(b, 10); }) != StatusCode::closed;
+      comm.barrier();
+    } else {
+      Consumer c = comm.open_consumer(0);
+      wrong += c.peek().size() != 4;
+      wrong += code_of([&] { c.read(b, 10); }) != StatusCode::invalid_argument;
+      c.release();
+      c.close();
+      wrong += code_of([&] { c.peek(); }) != StatusCode::closed;
+      comm.barrier();
+    }
+  });
+  EXPECT_EQ(wrong, 0);
+}
+
+TEST(Channel, two_producers_that_open_to_each_other_are_told) {
+  std::atomic<int> wrong{0};
+  run_threads(2, [&](Communicator& comm) {
+    std::string text;
+    wrong += code_of([&] { comm.open_producer(1 - comm.rank()); }, &text) != StatusCode::mismatch;
+    wrong += text.find("open_consumer") == std::string::npos;
+  });
+  EXPECT_EQ(wrong, 0);
+}
+
 TEST(BadArguments, are_clear_errors_and_leave_the_communicator_usable) {
   std::atomic<int> wrong{0};
   run_threads(2, [&](Communicator& comm) {
@@ -221,6 +258,23 @@ TEST(Close, is_idempotent_and_later_calls_and_peers_get_an_error) {
       std::string text;
       wrong += code_of([&] { comm.barrier(); }, &text) != StatusCode::closed;
       wrong += text.find("rank 0 has closed") == std::string::npos;
+    }
+  });
+  EXPECT_EQ(wrong, 0);
+}
+
+TEST(Close, wakes_who_waits_for_messages_and_keeps_what_was_sent) {
+  std::atomic<int> wrong{0};
+  run_threads(3, [&](Communicator& comm) {
+    char b[8] = "1234567";
+    std::string text;
+    if (comm.rank() == 0) {
+      comm.send(b, 8, 1);
+      comm.close();
+    } else if (comm.rank() == 1) {
+      comm.recv(b, 8, 0);
+      wrong += code_of([&] { comm.recv(b, 8, 0); }, &text) != StatusCode::closed;
+      wrong += text.find("rank 1 in recv of 8 bytes from rank 0") == std::string::npos;
     }
   });
   EXPECT_EQ(wrong, 0);

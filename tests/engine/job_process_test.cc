@@ -5,6 +5,7 @@
 #include <sched.h>
 #include <sys/mount.h>
 #include <sys/resource.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -123,6 +124,36 @@ const Role without_membarrier("without_membarrier", [](const RoleArguments& a) {
   });
 });
 
+// A child that goes on after fork and destroys what it inherited must not speak in its parent's name.
+const Role forks("forks", [](const RoleArguments& a) {
+  return report([&] {
+    pid_t child = -1;
+    Communicator comm = join(a);
+    {
+      Communicator inherited = std::move(comm);
+      inherited.barrier();
+      child = ::fork();
+      if (child == 0) {
+        int refused = 0;
+        try {
+          inherited.barrier();
+        } catch (const Error& e) {
+          refused = e.code() == StatusCode::invalid_argument;
+        }
+        inherited = Communicator();  // as its destructor would
+        ::_exit(refused ? 0 : 1);
+      }
+      comm = std::move(inherited);
+    }
+    int status = -1;
+    ::waitpid(child, &status, 0);
+    if (status != 0) throw Error(Status(StatusCode::corrupt, "the child was not refused"));
+    double x = 1;
+    comm.all_reduce(std::span(&x, 1), ReduceOp::sum);
+    if (x != comm.size()) throw Error(Status(StatusCode::corrupt, "wrong sum"));
+  });
+});
+
 const Role in_small_shm("in_small_shm", [](const RoleArguments& a) {
   if (::unshare(CLONE_NEWNS) != 0 || ::mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 ||
       ::mount("tmpfs", "/dev/shm", "tmpfs", 0, "size=1m") != 0) {
@@ -225,6 +256,29 @@ TEST(Gone, a_rank_that_exits_without_closing_is_lost) {
   const std::string text = job[0].read_line();
   // Rank 1 called a barrier where rank 0 called all_reduce, and left: either finding is true.
   EXPECT_TRUE(contains(text, "peer_lost") || contains(text, "mismatch")) << text;
+}
+
+TEST(Forked, child_is_refused_and_the_job_goes_on) {
+  Job job(2, "forks");
+  for (int r = 0; r < 2; ++r) EXPECT_EQ(job[r].read_line(), "done");
+}
+
+TEST(Startup, a_rank_that_cannot_start_says_its_own_cause_and_the_others_name_it) {
+  Job job(2, "once", {}, 1);
+  job.add("once", {"1", "2", job.store(), "segment.huge_pages=require"});
+  const std::string other = job[0].read_line(), own = job[1].read_line();
+  if (own == "done" || contains(own, "mismatch")) GTEST_SKIP() << "huge pages are to be had here";
+  EXPECT_TRUE(contains(other, "rank 1 cannot start: ")) << other;
+  EXPECT_TRUE(contains(own, "this rank cannot start: ")) << own;
+}
+
+TEST(Startup, different_backings_are_a_mismatch_not_a_missing_rank) {
+  Job job(2, "once", {}, 1);
+  job.add("once", {"1", "2", job.store(), "segment.backing=shm"});
+  for (int r = 0; r < 2; ++r) {
+    const std::string text = job[r].read_line();
+    EXPECT_TRUE(contains(text, "segment.backing auto") && contains(text, "segment.backing shm")) << text;
+  }
 }
 
 TEST(TwoJobs, side_by_side_do_not_meet) {

@@ -5,6 +5,7 @@
 
 #include <new>
 
+#include "base/fork_generation.h"
 #include "base/status.h"
 
 namespace slipring::transports {
@@ -78,6 +79,7 @@ class ShmProducer final : public ChannelProducer {
   void close() noexcept override {
     if (closed_) return;
     closed_ = true;
+    if (generation_ != base::fork_generation()) return;  // the parent's endpoint, not this process's
     ring_.close();
     endpoint_.peer_doorbell->ring();
   }
@@ -94,6 +96,7 @@ class ShmProducer final : public ChannelProducer {
   RingProducer<StdAtomics> ring_;
   RingMessage loaned_;
   bool closed_ = false;
+  const std::uint32_t generation_ = base::fork_generation();
 };
 
 class ShmConsumer final : public ChannelConsumer {
@@ -128,6 +131,7 @@ class ShmConsumer final : public ChannelConsumer {
   void close() noexcept override {
     if (closed_) return;
     closed_ = true;
+    if (generation_ != base::fork_generation()) return;  // the parent's endpoint, not this process's
     ring_.close();
     endpoint_.peer_doorbell->ring();
   }
@@ -148,6 +152,7 @@ class ShmConsumer final : public ChannelConsumer {
   Placement place_;
   RingConsumer<StdAtomics> ring_;
   bool closed_ = false;
+  const std::uint32_t generation_ = base::fork_generation();
 };
 
 }  // namespace
@@ -167,6 +172,12 @@ Status init_shm_ring(std::byte* control, const RingShape& shape) {
   for (std::uint32_t i = 0; i < shape.slots; ++i)
     place.descriptors[i].sequence.store(first_sequence(shape), std::memory_order_relaxed);
   return {};
+}
+
+void close_shm_ring(std::byte* control, RingSide side) noexcept {
+  RingIndex<StdAtomics>& index = *Placement(control, nullptr).index;
+  std::atomic<std::uint32_t>& flag = side == RingSide::producer ? index.producer_closed : index.consumer_closed;
+  flag.store(1, std::memory_order_release);  // PRODUCER_ENDED / CONSUMER_ENDED: after the last message or release
 }
 
 std::unique_ptr<ChannelProducer> make_shm_producer(const ShmEndpoint& endpoint) {

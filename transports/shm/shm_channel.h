@@ -24,6 +24,10 @@ std::size_t shm_ring_control_bytes(const RingShape& shape) noexcept;
 /// Prepares zeroed, line-aligned control memory. Not thread-safe against the endpoints.
 Status init_shm_ring(std::byte* control, const RingShape& shape);
 
+enum class RingSide { producer, consumer };
+/// Ends one side of a ring whether or not an endpoint was ever made; the other side finds it closed.
+void close_shm_ring(std::byte* control, RingSide side) noexcept;
+
 /// What both kinds of endpoint are made from.
 struct ShmEndpoint {
   std::byte* control = nullptr;  ///< shm_ring_control_bytes(shape), initialised
