@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <numeric>
 #include <string>
 
 #include "reduction_reference.h"
@@ -18,7 +19,15 @@ JobOptions small_buffers(const std::string& algorithm, const std::string& start 
                      {"op.timeout_ms", "60000"}, {"test.counter_start", start}}};
 }
 
+// Sanitizers look for races and bad accesses, which need each boundary once, not each count; they are ten times slower.
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+constexpr bool kSanitized = true;
+#else
+constexpr bool kSanitized = false;
+#endif
+
 std::vector<std::size_t> counts() {
+  if (kSanitized) return {0, 1, 3, 17, 257, 513, 1025, 3073};
   std::vector<std::size_t> c;
   for (std::size_t i = 0; i <= 20; ++i) c.push_back(i);
   for (std::size_t edge : {31u, 64u, 128u, 255u, 257u, 512u, 1024u, 2048u, 3072u, 10007u})
@@ -48,6 +57,13 @@ void all_counts(Communicator& comm, std::atomic<int>& wrong) {
       wrong += check_all_reduce<T>(comm, count, op, count % 2 == 0, count % 3);
 }
 
+std::vector<int> group_sizes() {
+  if (kSanitized) return {1, 2, 3, 5, 8};
+  std::vector<int> sizes(16);
+  std::iota(sizes.begin(), sizes.end(), 1);
+  return sizes;
+}
+
 class AllReduceMatrix : public testing::TestWithParam<std::tuple<int, std::string>> {};
 
 TEST_P(AllReduceMatrix, is_exact_for_every_type_operator_and_count) {
@@ -67,7 +83,7 @@ std::string name_of(const testing::TestParamInfo<std::tuple<int, std::string>>& 
 }
 
 INSTANTIATE_TEST_SUITE_P(groups, AllReduceMatrix,
-                         testing::Combine(testing::Range(1, 17), testing::Values("auto", "two_phase", "ring")), name_of);
+                         testing::Combine(testing::ValuesIn(group_sizes()), testing::Values("auto", "two_phase", "ring")), name_of);
 INSTANTIATE_TEST_SUITE_P(further_algorithms, AllReduceMatrix,
                          testing::Combine(testing::Values(2, 3, 4, 6), testing::Values("recursive_doubling", "one_shot")), name_of);
 
