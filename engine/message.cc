@@ -44,7 +44,7 @@ Status write_message(ChannelProducer& channel, const void* data, std::size_t byt
   if (bytes <= kShortBytes) {
     if (Status s = loan(channel, kSizeBytes + bytes, slot); !s) return s;
     std::memcpy(slot.data(), &size, kSizeBytes);
-    std::memcpy(slot.data() + kSizeBytes, data, bytes);
+    if (bytes != 0) std::memcpy(slot.data() + kSizeBytes, data, bytes);
     channel.publish();
     return {};
   }
@@ -70,7 +70,7 @@ Status read_message(ChannelConsumer& channel, void* data, std::size_t bytes) {
   if (size != bytes) [[unlikely]] return wrong_size(channel, size, bytes);
   if (bytes <= kShortBytes) {
     if (message.size() != kSizeBytes + bytes) [[unlikely]] return wrong_size(channel, message.size(), bytes);
-    std::memcpy(data, message.data() + kSizeBytes, bytes);
+    if (bytes != 0) std::memcpy(data, message.data() + kSizeBytes, bytes);
     channel.release();
     return {};
   }

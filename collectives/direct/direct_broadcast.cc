@@ -19,7 +19,7 @@ Status DirectCollectives::broadcast(void* buffer, std::size_t bytes, int root, s
     publish(data, is_root && !boxed ? bytes : 0);
     if (is_root) return {};
     if (Status s = await_published({&group_.control(root), root}); !s) return s;
-    std::memcpy(data, boxed ? group_.box(root, parity) : theirs(root).payload, bytes);
+    if (bytes != 0) std::memcpy(data, boxed ? group_.box(root, parity) : theirs(root).payload, bytes);
     return {};
   }
   publish();
