@@ -16,6 +16,8 @@ class FaultPoint {
   /// communicator's operations from 1. `start` is where the caller's operation counter begins.
   static Result<FaultPoint> parse(std::string_view text, int own_rank, std::uint64_t start);
 
+  bool armed() const noexcept { return armed_; }
+
   void at(std::uint64_t operation, std::uint64_t chunk) const {
     if (armed_) [[unlikely]] strike(operation, chunk);
   }

@@ -39,7 +39,8 @@ Executor::Executor(const Plan& plan, int rank, const ExecutorOptions& options)
       blocks_(plan.blocks()),
       window_(options.window),
       chunk_bytes_(std::min(options.chunk_bytes, options.max_message_bytes)),
-      kernel_of_(options.kernel) {}
+      kernel_of_(options.kernel),
+      on_piece_(options.on_piece) {}
 
 Result<std::unique_ptr<Executor>> Executor::create(const Plan& plan, int rank, ChannelProvider& channels,
                                                    const ExecutorOptions& options) {
@@ -111,6 +112,7 @@ Status Executor::start(const CollectiveCall& call) {
                        operation_name(operation_), call.in, call.out, bytes);
   }
   call_ = call;
+  pieces_ = 0;
   if (call_.in == nullptr) call_.in = call_.out;  // nothing reads it; keeps the arithmetic on it legal
   kernel_ = kernel_of_(call.dtype, call.op);
   const Partition shares(call.count, static_cast<int>(lanes_.size()));
@@ -225,6 +227,7 @@ Executor::Move Executor::receive_next(Lane& lane) {
     }
     source = message.data();
   }
+  if (on_piece_) on_piece_(pieces_++);
   std::byte* slot = nullptr;
   if (!loan_for_next_send(lane, at, here.bytes, slot)) return Move::failed;
   const bool keep = slot == nullptr || !lane.only_passed_on[index];

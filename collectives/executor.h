@@ -15,6 +15,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
@@ -45,6 +46,9 @@ struct ExecutorOptions {
   std::size_t max_message_bytes = SIZE_MAX;
   int window = 4;
   ReduceFn (*kernel)(DType, ReduceOp) noexcept = &reduce_kernel;
+  /// Called with 0, 1, 2, ... as each piece of an operation is about to be received or copied on this rank; how
+  /// many there are depends on the plan and the count alone, never on timing.
+  std::function<void(std::uint64_t)> on_piece;
 };
 
 struct CollectiveCall {
@@ -118,11 +122,13 @@ class Executor {
   const int window_;
   const std::size_t chunk_bytes_;
   ReduceFn (*const kernel_of_)(DType, ReduceOp) noexcept;
+  const std::function<void(std::uint64_t)> on_piece_;
   std::vector<std::unique_ptr<Lane>> lanes_;
 
   CollectiveCall call_;
   ReduceFn kernel_ = nullptr;
   int unfinished_lanes_ = 0;
+  std::uint64_t pieces_ = 0;
   Status failure_;
 };
 

@@ -125,7 +125,9 @@ Result<collectives::Executor*> CommunicatorImpl::executor(const PlanKey& key) {
   auto made = collectives::Executor::create(
       algorithm->build(request), rank(), channels_,
       {.chunk_bytes = static_cast<std::size_t>(config_.plan_chunk_bytes),
-       .max_message_bytes = group_->layout().ring.max_message_bytes()});
+       .max_message_bytes = group_->layout().ring.max_message_bytes(),
+       .on_piece = fault_.armed() ? [this](std::uint64_t piece) { fault_.at(direct_.operation(), piece); }
+                                  : std::function<void(std::uint64_t)>()});
   if (!made) return std::move(made).status();
   entry = std::move(*made);
   return entry.get();
@@ -136,11 +138,7 @@ Status CommunicatorImpl::run_plan(std::string_view algorithm, int root, Operatio
   auto plan = executor({operation, algorithm, root});
   if (!plan) return std::move(plan).status();
   if (Status s = direct_.rendezvous(fingerprint); !s) return s;  // ranks that disagree find out before data moves
-  std::uint64_t waits = 0;
-  Status s = (*plan)->run(call, [&](auto&& ready) {
-    fault_.at(direct_.operation(), ++waits);
-    return waiter_.wait(ready);
-  });
+  Status s = (*plan)->run(call, [&](auto&& ready) { return waiter_.wait(ready); });
   if (s.is_ok()) return s;
   return std::move(s).with(fmt::format("rank {} in {} by {}: {}", rank(), operation_name(operation), algorithm,
                                        (*plan)->describe_wait()));
