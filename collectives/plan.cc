@@ -10,6 +10,18 @@ std::string_view operation_name(Operation operation) noexcept {
       return "broadcast";
     case Operation::barrier:
       return "barrier";
+    case Operation::reduce:
+      return "reduce";
+    case Operation::all_gather:
+      return "all_gather";
+    case Operation::reduce_scatter:
+      return "reduce_scatter";
+    case Operation::gather:
+      return "gather";
+    case Operation::scatter:
+      return "scatter";
+    case Operation::all_to_all:
+      return "all_to_all";
   }
   return "unknown";
 }

@@ -62,7 +62,17 @@ namespace slipring::collectives {
 ///   barrier     all_reduce of a token by an idempotent op (max), not finished: a rank may count twice.
 ///               Run it with one i32 in place; a rank is done only after all have entered, and agrees on the
 ///               largest token.
-enum class Operation : std::uint8_t { all_reduce = 0, broadcast = 1, barrier = 2 };
+enum class Operation : std::uint8_t {
+  all_reduce = 0,
+  broadcast = 1,
+  barrier = 2,
+  reduce = 3,
+  all_gather = 4,
+  reduce_scatter = 5,
+  gather = 6,
+  scatter = 7,
+  all_to_all = 8,
+};
 
 enum class StepKind : std::uint8_t { send, receive, receive_reduce, copy };
 enum class Side : std::uint8_t { input, output };

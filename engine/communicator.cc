@@ -10,6 +10,7 @@
 namespace slipring {
 namespace {
 
+using engine::BlockShape;
 using engine::raise_unless_ok;
 using engine::value_or_raise;
 
@@ -17,6 +18,30 @@ engine::CommunicatorImpl& use(const std::shared_ptr<engine::CommunicatorImpl>& i
   if (!impl) [[unlikely]]
     throw Error(Status(StatusCode::invalid_argument, "this Communicator is empty: it was moved from, closed or never joined"));
   return *impl;
+}
+
+[[noreturn, gnu::cold]] void refuse_device(Device device) {
+  throw Error(base::error(StatusCode::unsupported, "buffer on device kind {}: this build reaches host memory only; copy it to the host first",
+                          static_cast<int>(device.kind)));
+}
+
+const void* host(ConstBuffer buffer) {
+  if (buffer.device.kind != DeviceKind::host) [[unlikely]] refuse_device(buffer.device);
+  return buffer.data;
+}
+void* host(Buffer buffer) {
+  if (buffer.device.kind != DeviceKind::host) [[unlikely]] refuse_device(buffer.device);
+  return buffer.data;
+}
+
+bool gather_block(engine::CommunicatorImpl& impl, ConstBuffer in, Buffer out, const BlockShape& block, DType dtype, int root,
+                  GatherMode mode) {
+  if (mode == GatherMode::spmd) {
+    raise_unless_ok(impl.all_gather(host(in), host(out), block, dtype));
+    return true;
+  }
+  raise_unless_ok(impl.gather(host(in), host(out), block, dtype, root));
+  return root == impl.rank();
 }
 
 }  // namespace
@@ -43,13 +68,59 @@ int Communicator::local_rank() const noexcept { return rank(); }
 int Communicator::local_size() const noexcept { return size(); }
 int Communicator::nodes() const noexcept { return impl_ ? 1 : 0; }
 
-void Communicator::all_reduce(const void* in, void* out, std::size_t count, DType dtype, ReduceOp op) {
-  raise_unless_ok(use(impl_).all_reduce(in, out, count, dtype, op));
+void Communicator::all_reduce(ConstBuffer in, Buffer out, std::size_t count, DType dtype, ReduceOp op) {
+  raise_unless_ok(use(impl_).all_reduce(host(in), host(out), count, dtype, op));
 }
-void Communicator::broadcast(void* buffer, std::size_t count, DType dtype, int root) {
-  raise_unless_ok(use(impl_).broadcast(buffer, count, dtype, root));
+void Communicator::broadcast(Buffer buffer, std::size_t count, DType dtype, int root) {
+  raise_unless_ok(use(impl_).broadcast(host(buffer), count, dtype, root));
 }
 void Communicator::barrier() { raise_unless_ok(use(impl_).barrier()); }
+
+void Communicator::reduce(ConstBuffer in, Buffer out, std::size_t count, DType dtype, ReduceOp op, int root) {
+  raise_unless_ok(use(impl_).reduce(host(in), host(out), count, dtype, op, root));
+}
+void Communicator::all_gather(ConstBuffer in, Buffer out, std::size_t count, DType dtype) {
+  raise_unless_ok(use(impl_).all_gather(host(in), host(out), {1, count}, dtype));
+}
+void Communicator::all_gather(ConstBuffer in, Buffer out, Shape shape, int dim, DType dtype) {
+  raise_unless_ok(use(impl_).all_gather(host(in), host(out), value_or_raise(BlockShape::concatenated(shape, dim)), dtype));
+}
+void Communicator::all_gatherv(ConstBuffer in, Buffer out, std::span<const std::size_t> counts, DType dtype) {
+  raise_unless_ok(use(impl_).all_gatherv(host(in), host(out), counts, dtype));
+}
+void Communicator::reduce_scatter(ConstBuffer in, Buffer out, std::size_t count, DType dtype, ReduceOp op) {
+  raise_unless_ok(use(impl_).reduce_scatter(host(in), host(out), {1, count}, dtype, op));
+}
+void Communicator::reduce_scatter(ConstBuffer in, Buffer out, Shape shape, int dim, DType dtype, ReduceOp op) {
+  const BlockShape block = value_or_raise(BlockShape::cut(shape, dim, use(impl_).size()));
+  raise_unless_ok(use(impl_).reduce_scatter(host(in), host(out), block, dtype, op));
+}
+void Communicator::reduce_scatterv(ConstBuffer in, Buffer out, std::span<const std::size_t> counts, DType dtype, ReduceOp op) {
+  raise_unless_ok(use(impl_).reduce_scatterv(host(in), host(out), counts, dtype, op));
+}
+bool Communicator::gather(ConstBuffer in, Buffer out, std::size_t count, DType dtype, int root, GatherMode mode) {
+  return gather_block(use(impl_), in, out, {1, count}, dtype, root, mode);
+}
+bool Communicator::gather(ConstBuffer in, Buffer out, Shape shape, int dim, DType dtype, int root, GatherMode mode) {
+  return gather_block(use(impl_), in, out, value_or_raise(BlockShape::concatenated(shape, dim)), dtype, root, mode);
+}
+void Communicator::gatherv(ConstBuffer in, std::size_t count, Buffer out, std::span<const std::size_t> counts, DType dtype, int root) {
+  raise_unless_ok(use(impl_).gatherv(host(in), count, host(out), counts, dtype, root));
+}
+void Communicator::scatter(ConstBuffer in, Buffer out, std::size_t count, DType dtype, int root) {
+  raise_unless_ok(use(impl_).scatter(host(in), host(out), count, dtype, root));
+}
+void Communicator::scatterv(ConstBuffer in, std::span<const std::size_t> counts, Buffer out, std::size_t count, DType dtype, int root) {
+  raise_unless_ok(use(impl_).scatterv(host(in), counts, host(out), count, dtype, root));
+}
+void Communicator::all_to_all(ConstBuffer in, Buffer out, std::size_t count, DType dtype) {
+  raise_unless_ok(use(impl_).all_to_all(host(in), host(out), count, dtype));
+}
+void Communicator::all_to_allv(ConstBuffer in, std::span<const std::size_t> in_counts, Buffer out,
+                               std::span<const std::size_t> out_counts, DType dtype) {
+  raise_unless_ok(use(impl_).all_to_allv(host(in), in_counts, host(out), out_counts, dtype));
+}
+
 void Communicator::send(const void* buffer, std::size_t bytes, int peer) { raise_unless_ok(use(impl_).send(buffer, bytes, peer)); }
 void Communicator::recv(void* buffer, std::size_t bytes, int peer) { raise_unless_ok(use(impl_).recv(buffer, bytes, peer)); }
 

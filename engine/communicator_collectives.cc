@@ -101,7 +101,7 @@ Status CommunicatorImpl::broadcast(void* buffer, std::size_t count, DType dtype,
     return settle(run_plan(choice.algorithm, root, Operation::broadcast,
                            {.in = buffer, .out = buffer, .count = count, .dtype = dtype}, fingerprint.pack()));
   }
-  return settle(direct_.broadcast(buffer, count * dtype_bytes(dtype), root, fingerprint.pack()));
+  return settle(broadcast_direct(buffer, count * dtype_bytes(dtype), root, fingerprint.pack()));
 }
 
 Status CommunicatorImpl::barrier() {

@@ -17,6 +17,7 @@
 #include "collectives/direct/direct_collectives.h"
 #include "collectives/executor.h"
 #include "collectives/selector.h"
+#include "engine/block_shape.h"
 #include "engine/channel_table.h"
 #include "engine/group/shared_group.h"
 #include "engine/rank_environment.h"
@@ -59,6 +60,18 @@ class CommunicatorImpl {
   Status all_reduce(const void* in, void* out, std::size_t count, DType dtype, ReduceOp op);
   Status broadcast(void* buffer, std::size_t count, DType dtype, int root);
   Status barrier();
+  Status reduce(const void* in, void* out, std::size_t count, DType dtype, ReduceOp op, int root);
+  Status all_gather(const void* in, void* out, const BlockShape& shape, DType dtype);
+  Status all_gatherv(const void* in, void* out, std::span<const std::size_t> counts, DType dtype);
+  Status reduce_scatter(const void* in, void* out, const BlockShape& shape, DType dtype, ReduceOp op);
+  Status reduce_scatterv(const void* in, void* out, std::span<const std::size_t> counts, DType dtype, ReduceOp op);
+  Status gather(const void* in, void* out, const BlockShape& shape, DType dtype, int root);
+  Status gatherv(const void* in, std::size_t count, void* out, std::span<const std::size_t> counts, DType dtype, int root);
+  Status scatter(const void* in, void* out, std::size_t count, DType dtype, int root);
+  Status scatterv(const void* in, std::span<const std::size_t> counts, void* out, std::size_t count, DType dtype, int root);
+  Status all_to_all(const void* in, void* out, std::size_t count, DType dtype);
+  Status all_to_allv(const void* in, std::span<const std::size_t> in_counts, void* out, std::span<const std::size_t> out_counts,
+                     DType dtype);
   Status send(const void* buffer, std::size_t bytes, int peer);
   Status recv(void* buffer, std::size_t bytes, int peer);
   Result<std::unique_ptr<transports::ChannelProducer>> open_producer(int peer);
@@ -86,6 +99,21 @@ class CommunicatorImpl {
   }
   [[gnu::cold, gnu::noinline]] Status refuse_all_reduce(const void* in, const void* out, std::size_t count, DType dtype,
                                                         ReduceOp op) const;
+  struct Operand {
+    const void* data;
+    std::size_t count;
+  };
+  Status check_exchange(const Operand& in, const Operand& out, DType dtype, std::size_t own_offset, int root) const;
+  Status check_counts(std::span<const std::size_t> counts, std::string_view name) const;
+  Status check_reduction(DType dtype, ReduceOp op) const;
+  [[gnu::cold]] Status disagree(std::string_view call, int sender, std::size_t sent, int receiver, std::size_t expected);
+  void place_blocks(std::vector<collectives::Rows>& rows, const void* whole, const BlockShape& shape, std::size_t element) const;
+  void place_blocks(std::vector<collectives::Rows>& rows, const void* whole, std::span<const std::size_t> counts,
+                    std::size_t element) const;
+  Status gather_counts(std::span<const std::size_t> row, collectives::Operation operation, DType dtype, int root);
+  Status run_exchange(const collectives::Exchange& exchange);
+  Status run_reduce_scatter(void* out, std::size_t largest, DType dtype, ReduceOp op, bool uniform, std::uint64_t fingerprint);
+  Status broadcast_direct(void* buffer, std::size_t bytes, int root, std::uint64_t fingerprint);
   Status all_reduce_alone(const void* in, void* out, std::size_t count, DType dtype);
   Status run_plan(std::string_view algorithm, int root, collectives::Operation operation,
                   const collectives::CollectiveCall& call, std::uint64_t fingerprint);
@@ -109,6 +137,8 @@ class CommunicatorImpl {
   base::CounterBlock private_counters_;  // in use if counters.enabled is false
   base::CounterBlock& counters_;
   std::map<PlanKey, std::unique_ptr<collectives::Executor>> executors_;
+  std::vector<collectives::Rows> send_, recv_;  // blocks of the exchange under way, by rank
+  std::vector<std::size_t> counts_;             // of all ranks, in the forms whose ranks know only their own
   Status failure_;  // of the first operation that failed
   bool closed_ = false;
   bool usable_ = true;  // neither failed nor closed

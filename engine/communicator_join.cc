@@ -13,6 +13,8 @@ CommunicatorImpl::CommunicatorImpl(std::shared_ptr<SharedGroup> group, const bas
       selector_(config_, group_->ranks(), group_->layout().direct.box_bytes), channels_(group_, waiter_),
       counters_(config_.counters_enabled ? group_->counters() : private_counters_) {
   waiter_.show_counts_in(counters_);
+  send_.resize(static_cast<std::size_t>(size_));
+  recv_.resize(send_.size());
 }
 
 CommunicatorImpl::~CommunicatorImpl() { close(); }

@@ -9,7 +9,8 @@ namespace slipring::collectives {
 DirectCollectives::DirectCollectives(DirectGroup group, base::Waiter& waiter, const base::FaultPoint& fault)
     : group_(std::move(group)), waiter_(waiter), fault_(fault),
       own_publications_(group_.control(group_.rank()).publications),
-      sources_(static_cast<std::size_t>(group_.ranks())), inputs_(sources_.size()), outputs_(sources_.size()), k_(group_.shape().start), confirmed_(k_), g_(k_),
+      sources_(static_cast<std::size_t>(group_.ranks())), inputs_(sources_.size()), outputs_(sources_.size()),
+      found_(sources_.size()), k_(group_.shape().start), confirmed_(k_), g_(k_),
       seen_reduced_(static_cast<std::size_t>(group_.ranks()), g_) {
   for (int r = 0; r < group_.ranks(); ++r)
     if (r != group_.rank()) peers_.push_back({&group_.control(r), r});

@@ -20,6 +20,7 @@
 #include "base/copy.h"
 #include "base/fault.h"
 #include "base/wait.h"
+#include "collectives/direct/exchange.h"
 #include "collectives/direct/rank_area.h"
 #include "collectives/fingerprint.h"
 #include "collectives/reduce_kernels.h"
@@ -47,6 +48,7 @@ struct ReduceRequest {
   ReduceFn kernel;
   int divisor;             ///< see ReduceFn
   std::uint64_t fingerprint;
+  int root = -1;           ///< the only rank that gets the result, with an `out`; -1: all do
 };
 
 class DirectCollectives {
@@ -63,8 +65,13 @@ class DirectCollectives {
   /// Returns when every rank has published the same operation; carries no data. Also how an operation that
   /// runs over channels begins.
   Status rendezvous(std::uint64_t fingerprint);
-  /// Any size; the root may run ahead of the others by one operation.
-  Status broadcast(void* buffer, std::size_t bytes, int root, std::uint64_t fingerprint);
+  /// All_reduce whose result only request.root gets. Any size; the others may run ahead of it by one operation.
+  Status reduce(const ReduceRequest& request);
+  /// Moves blocks of any size. A rank waits only for those that it takes from, and may run ahead of the others by
+  /// one operation.
+  Status exchange(const Exchange& exchange);
+  /// Each rank takes the others' blocks for it, combined with its own.
+  Status reduce_scatter(const Exchange& exchange, const ScatterReduction& reduction);
 
   /// Tells the peers that this rank calls nothing more; an operation that they call then fails with closed.
   /// Waits at most until the peers have come to the last operation.
@@ -101,6 +108,7 @@ class DirectCollectives {
     return {};
   }
 
+  bool gets_result(const ReduceRequest& request) const noexcept { return request.root < 0 || request.root == group_.rank(); }
   Status staged_two_phase(const ReduceRequest& request);
   Status stage_chunk(const ReduceRequest& request, std::size_t first, std::size_t count, std::uint64_t g);
   Status reduce_chunk(const ReduceRequest& request, std::size_t first, std::size_t count, std::uint64_t g);
@@ -109,8 +117,28 @@ class DirectCollectives {
   Status heap_two_phase(const ReduceRequest& request);
   static Block block_of(int rank, int ranks, std::size_t count, std::size_t element_bytes) noexcept;
 
-  Status broadcast_from_root(const std::byte* buffer, std::size_t bytes);
-  Status broadcast_to_peer(std::byte* buffer, std::size_t bytes, int root);
+  struct Found {
+    Rows rows;
+    std::size_t first = 0;  // position in rows at which the piece under way begins
+    bool in_heap = false;
+  };
+  std::size_t own_index() const noexcept { return static_cast<std::size_t>(group_.rank()); }
+  std::size_t piece_of(const Exchange& exchange, int from, int to) const noexcept;
+  std::size_t exchange_piece_bytes(const Exchange& exchange) const noexcept;
+  bool sends_anything(const Exchange& exchange) const noexcept;
+  Status small_exchange(const Exchange& exchange, std::size_t step, bool boxed);
+  void publish_small(const Exchange& exchange, std::size_t step, bool boxed);
+  Status staged_exchange(const Exchange& exchange);
+  Status staged_reduce_scatter(const Exchange& exchange, const ScatterReduction& reduction);
+  Result<bool> begin_staged(const Exchange& exchange, std::size_t piece);
+  Status stage_pieces(const Exchange& exchange, std::size_t first, std::size_t piece, std::uint64_t g);
+  Status await_reusable(std::uint64_t g);
+  Result<Rows> block_in_heap(const Exchange& exchange, int peer, std::size_t bytes);
+  Status take_piece(const Exchange& exchange, const Rows& to, int from, std::size_t first, std::size_t bytes, std::uint64_t g,
+                    std::size_t piece);
+  Status find_sources(const Exchange& exchange, std::size_t first, std::size_t piece, std::uint64_t g);
+  void reduce_range(const Rows& own, std::size_t first, std::size_t bytes, const ScatterReduction& reduction);
+  Status end_staged(std::uint64_t end, const Exchange& exchange, bool in_heap);
 
   // Begins operation k_ + 1. Its publication line may be overwritten once every peer has published k_: a rank
   // that publishes operation k has finished reading operation k - 1, and so all of k - 2's parity.
@@ -163,6 +191,7 @@ class DirectCollectives {
   std::vector<const void*> sources_;   // one per rank, in rank order
   std::vector<const std::byte*> inputs_;  // heap buffers of the operation under way, one per rank
   std::vector<std::byte*> outputs_;
+  std::vector<Found> found_;  // peers' blocks of the exchange under way, by rank
   std::uint64_t fingerprint_ = 0;      // of operation k_
   std::uint64_t k_;                    // the operation under way, or the last one
   std::uint64_t confirmed_;            // every peer is known to have published up to here

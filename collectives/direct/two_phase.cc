@@ -42,8 +42,8 @@ Status DirectCollectives::all_reduce_two_phase(const ReduceRequest& request) {
   HeapBuffers buffers{};
   if (const base::Heap* heap = group_.heaps().own.get()) {
     const std::size_t bytes = request.count * request.element_bytes;
-    if (heap->contains(request.in, bytes) && heap->contains(request.out, bytes))
-      buffers = {1, heap->offset_of(request.in), heap->offset_of(request.out)};
+    if (heap->contains(request.in, bytes) && (!gets_result(request) || heap->contains(request.out, bytes)))
+      buffers = {1, heap->offset_of(request.in), gets_result(request) ? heap->offset_of(request.out) : 0};
   }
   if (buffers.in_heap == 0) {
     // Stage before publishing: peers then find the first chunk ready.
@@ -112,8 +112,10 @@ Status DirectCollectives::reduce_chunk(const ReduceRequest& request, std::size_t
       if (Status s = await_chunks(&RankControl::staged, r, g + 1); !s) return s;
       sources_[r] = group_.slot(r, g) + offset;
     }
-    std::byte* out = static_cast<std::byte*>(request.out) + first * request.element_bytes + offset;
-    request.kernel(out, group_.slot(group_.rank(), g) + offset, sources_.data(), group_.ranks(), own.count, request.divisor);
+    std::byte* const slot = group_.slot(group_.rank(), g) + offset;
+    const bool keep = gets_result(request), pass_on = request.root != group_.rank();
+    std::byte* const out = keep ? static_cast<std::byte*>(request.out) + first * request.element_bytes + offset : slot;
+    request.kernel(out, keep && pass_on ? slot : nullptr, sources_.data(), group_.ranks(), own.count, request.divisor);
   }
   tell_chunks(&RankControl::reduced, g + 1);
   return {};
@@ -121,6 +123,7 @@ Status DirectCollectives::reduce_chunk(const ReduceRequest& request, std::size_t
 
 Status DirectCollectives::copy_out_chunk(const ReduceRequest& request, std::size_t first, std::size_t count,
                                          std::uint64_t g) {
+  if (!gets_result(request)) return {};
   for (int i = 1; i < group_.ranks(); ++i) {
     // Begin with the next rank, so that the ranks do not all read from the same one.
     const int r = (group_.rank() + i) % group_.ranks();
@@ -154,7 +157,7 @@ Status DirectCollectives::heap_two_phase(const ReduceRequest& request) {
     std::memcpy(&b, theirs(r).payload, sizeof b);
     const base::HeapView& heap = group_.heaps().all[r];
     Result<std::byte*> in = heap.at(b.in_offset, bytes);
-    Result<std::byte*> out = heap.at(b.out_offset, bytes);
+    Result<std::byte*> out = request.root < 0 || request.root == r ? heap.at(b.out_offset, bytes) : in;
     if (!in) return std::move(in).status();
     if (!out) return std::move(out).status();
     inputs_[r] = *in;
@@ -168,6 +171,10 @@ Status DirectCollectives::heap_two_phase(const ReduceRequest& request) {
     const std::size_t offset = (own.offset + done) * request.element_bytes;
     const std::size_t piece_bytes = count * request.element_bytes;
     for (int r = 0; r < n; ++r) sources_[r] = inputs_[r] + offset;
+    if (request.root >= 0) {
+      request.kernel(outputs_[request.root] + offset, nullptr, sources_.data(), n, count, request.divisor);
+      continue;
+    }
     const int next = (group_.rank() + 1) % n;
     std::byte* result = outputs_[group_.rank()] + offset;
     request.kernel(result, outputs_[next] + offset, sources_.data(), n, count, request.divisor);

@@ -24,6 +24,7 @@
 #include <span>
 #include <string>
 
+#include "slipring/buffer.h"
 #include "slipring/channel.h"
 #include "slipring/export.h"
 #include "slipring/status.h"
@@ -54,6 +55,13 @@ struct Selection {
   std::string reason;     ///< one sentence
 };
 
+/// Extents of a dense row-major tensor, in elements, outermost first.
+using Shape = std::span<const std::size_t>;
+
+/// Who gets the result of a gather. spmd is for devices whose ranks must all run the same program (XLA): every rank
+/// gets it, and none is left without.
+enum class GatherMode : std::uint8_t { rooted = 0, spmd = 1 };
+
 class SLIPRING_API Communicator {
  public:
   /// Meets the other ranks in the store and returns this rank's communicator of all of them.
@@ -74,16 +82,55 @@ class SLIPRING_API Communicator {
   int nodes() const noexcept;
 
   /// out[i] = op over all ranks of in[i], for i < count; in == out is in place, partial overlap is an error.
-  void all_reduce(const void* in, void* out, std::size_t count, DType dtype, ReduceOp op);
+  void all_reduce(ConstBuffer in, Buffer out, std::size_t count, DType dtype, ReduceOp op);
   template <class T>
   void all_reduce(std::span<T> buffer, ReduceOp op) {
     all_reduce(buffer.data(), buffer.data(), buffer.size(), dtype_of<T>::value, op);
   }
   /// buffer of rank `root` is copied into the buffer of every other rank. The root does not wait for the others: ranks
   /// that disagree about root or count learn of it at the latest in their next collective operation.
-  void broadcast(void* buffer, std::size_t count, DType dtype, int root);
+  void broadcast(Buffer buffer, std::size_t count, DType dtype, int root);
   /// Returns once every rank has entered.
   void barrier();
+
+  // The operations below take, besides the count of elements, the shape of a tensor and the dimension along which it
+  // is put together or cut; dim counts from the end if it is negative. In place, one of the two buffers is this rank's
+  // own block of the other, along dimension 0; every other overlap is an error. Forms that end in v have a count per
+  // rank, which may be 0, and blocks that lie one after the other in rank order. A rank that only gives returns as
+  // soon as its buffer can be used again; ranks that disagree learn of it at the latest in their next operation.
+
+  /// out of `root` = op over all ranks of in; the other ranks' out is not used and may be null.
+  void reduce(ConstBuffer in, Buffer out, std::size_t count, DType dtype, ReduceOp op, int root);
+
+  /// out, of size() * count elements, = the inputs of all ranks in rank order.
+  void all_gather(ConstBuffer in, Buffer out, std::size_t count, DType dtype);
+  /// The inputs, each of `shape`, concatenated along `dim`.
+  void all_gather(ConstBuffer in, Buffer out, Shape shape, int dim, DType dtype);
+  /// Rank r gives counts[r] elements; the same counts on every rank.
+  void all_gatherv(ConstBuffer in, Buffer out, std::span<const std::size_t> counts, DType dtype);
+
+  /// out, of count elements, = op over all ranks of their block number rank() of size() * count elements.
+  void reduce_scatter(ConstBuffer in, Buffer out, std::size_t count, DType dtype, ReduceOp op);
+  /// in has `shape`; size() must divide the extent of `dim`, along which rank r gets the r-th part.
+  void reduce_scatter(ConstBuffer in, Buffer out, Shape shape, int dim, DType dtype, ReduceOp op);
+  /// Rank r gets counts[r] elements; the same counts on every rank.
+  void reduce_scatterv(ConstBuffer in, Buffer out, std::span<const std::size_t> counts, DType dtype, ReduceOp op);
+
+  /// As all_gather, but only `root` gets the result, unless mode is spmd; true on the ranks that got it.
+  bool gather(ConstBuffer in, Buffer out, std::size_t count, DType dtype, int root, GatherMode mode = GatherMode::rooted);
+  bool gather(ConstBuffer in, Buffer out, Shape shape, int dim, DType dtype, int root, GatherMode mode = GatherMode::rooted);
+  /// Every rank gives `count` elements of its own; counts are read on the root only, and must say the same.
+  void gatherv(ConstBuffer in, std::size_t count, Buffer out, std::span<const std::size_t> counts, DType dtype, int root);
+
+  /// out of rank r = block r of the root's size() * count elements; in is read on the root only.
+  void scatter(ConstBuffer in, Buffer out, std::size_t count, DType dtype, int root);
+  void scatterv(ConstBuffer in, std::span<const std::size_t> counts, Buffer out, std::size_t count, DType dtype, int root);
+
+  /// Block s of out = block number rank() of rank s's in; count elements each. in == out is in place.
+  void all_to_all(ConstBuffer in, Buffer out, std::size_t count, DType dtype);
+  /// in_counts[d] elements go to rank d, out_counts[s] come from rank s and must be what s gives. Not in place.
+  void all_to_allv(ConstBuffer in, std::span<const std::size_t> in_counts, Buffer out, std::span<const std::size_t> out_counts,
+                   DType dtype);
 
   /// Blocking point-to-point: a message of exactly `bytes`; any size. send may return before the peer
   /// receives if the message fits into the channel, and waits otherwise.

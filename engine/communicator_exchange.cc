@@ -1,0 +1,332 @@
+// Data path of the communicator's collectives that move blocks: check, describe who gives what to whom, run.
+#include <algorithm>
+#include <cstring>
+#include <numeric>
+
+#include "base/status.h"
+#include "engine/communicator_impl.h"
+
+namespace slipring::engine {
+
+using collectives::Fingerprint;
+using collectives::Operation;
+using collectives::Rows;
+
+namespace {
+
+// The fingerprint's path field of these operations: ranks that mean different forms must not go on.
+enum class Form : std::uint8_t { equal = 0, varying = 1, counts = 3 };
+
+std::size_t largest_of(std::span<const std::size_t> counts) noexcept {
+  return counts.empty() ? 0 : *std::max_element(counts.begin(), counts.end());
+}
+
+std::size_t total_of(std::span<const std::size_t> counts) noexcept {
+  return std::accumulate(counts.begin(), counts.end(), std::size_t{0});
+}
+
+// FNV-1a; ranks that pass different counts find out with the first line.
+std::uint64_t digest(std::span<const std::size_t> counts) noexcept {
+  std::uint64_t hash = 14695981039346656037u;
+  for (const std::size_t count : counts) hash = (hash ^ count) * 1099511628211u;
+  return (hash ^ hash >> 38) & (Fingerprint::kMaxCount - 1);
+}
+
+bool overlap(const void* a, std::size_t a_bytes, const void* b, std::size_t b_bytes) noexcept {
+  const auto x = reinterpret_cast<std::uintptr_t>(a), y = reinterpret_cast<std::uintptr_t>(b);
+  return a_bytes != 0 && b_bytes != 0 && x < y + b_bytes && y < x + a_bytes;
+}
+
+}  // namespace
+
+Status CommunicatorImpl::check_exchange(const Operand& in, const Operand& out, DType dtype, std::size_t own_offset, int root) const {
+  if (Status s = check_usable(); !s) return s;
+  if (static_cast<unsigned>(dtype) >= kDTypeCount)
+    return base::error(StatusCode::invalid_argument, "dtype number {} is unknown", static_cast<int>(dtype));
+  if (root < 0 || root >= size()) return base::error(StatusCode::invalid_argument, "root {} is not one of {} ranks", root, size());
+  for (const Operand* buffer : {&in, &out}) {
+    const char* const name = buffer == &in ? "input" : "output";
+    if (buffer->count >= Fingerprint::kMaxCount)
+      return base::error(StatusCode::invalid_argument, "{}: count {} exceeds {}; was it negative?", name, buffer->count,
+                         Fingerprint::kMaxCount - 1);
+    if (buffer->count != 0 && buffer->data == nullptr)
+      return base::error(StatusCode::invalid_argument, "{} buffer is null, count {}", name, buffer->count);
+  }
+  const std::size_t in_bytes = in.count * dtype_bytes(dtype), out_bytes = out.count * dtype_bytes(dtype);
+  if (!overlap(in.data, in_bytes, out.data, out_bytes)) return {};
+  // In place: the smaller of the two is this rank's block of the larger.
+  const bool in_is_block = in_bytes <= out_bytes;
+  const auto* larger = static_cast<const std::byte*>(in_is_block ? out.data : in.data);
+  if ((in_is_block ? in.data : out.data) == larger + own_offset) return {};
+  return base::error(StatusCode::invalid_argument, "input of {} bytes and output of {} bytes overlap, and not as this rank's own "
+                     "block, {} bytes from the beginning", in_bytes, out_bytes, own_offset);
+}
+
+/// Blocks of `shape` by rank in a whole tensor.
+void CommunicatorImpl::place_blocks(std::vector<Rows>& rows, const void* whole, const BlockShape& shape, std::size_t element) const {
+  const std::size_t row = shape.inner * element;
+  auto* base = static_cast<std::byte*>(const_cast<void*>(whole));
+  for (std::size_t r = 0; r < rows.size(); ++r)
+    rows[r] = shape.count() == 0 ? Rows() : Rows{base + r * row, shape.outer * row, row, rows.size() * row};
+}
+
+/// Blocks of different counts one after the other.
+void CommunicatorImpl::place_blocks(std::vector<Rows>& rows, const void* whole, std::span<const std::size_t> counts,
+                                    std::size_t element) const {
+  auto* base = static_cast<std::byte*>(const_cast<void*>(whole));
+  for (std::size_t r = 0; r < rows.size(); ++r) {
+    rows[r] = counts[r] == 0 ? Rows() : Rows::packed(base, counts[r] * element);
+    if (counts[r] != 0) base += counts[r] * element;
+  }
+}
+
+Status CommunicatorImpl::run_exchange(const collectives::Exchange& exchange) {
+  counters_.operations.add(1);
+  counters_.bytes_in.add(exchange.largest);
+  if (size_ == 1) {
+    const Rows& from = exchange.send[0];
+    if (exchange.recv[0].bytes != 0) collectives::copy_rows(exchange.recv[0], from);
+    return {};
+  }
+  return settle(direct_.exchange(exchange));
+}
+
+Status CommunicatorImpl::broadcast_direct(void* buffer, std::size_t bytes, int root, std::uint64_t fingerprint) {
+  const Rows all = bytes == 0 ? Rows() : Rows::packed(buffer, bytes);
+  const bool is_root = root == rank();
+  std::fill(send_.begin(), send_.end(), is_root ? all : Rows());
+  std::fill(recv_.begin(), recv_.end(), Rows());
+  if (!is_root) recv_[static_cast<std::size_t>(root)] = all;
+  return direct_.exchange({.send = send_, .recv = recv_, .shared = true, .largest = bytes, .fingerprint = fingerprint});
+}
+
+Status CommunicatorImpl::all_gather(const void* in, void* out, const BlockShape& shape, DType dtype) {
+  const std::size_t count = shape.count(), own = static_cast<std::size_t>(rank()) * shape.inner * dtype_bytes(dtype);
+  const std::size_t whole = count * static_cast<std::size_t>(size_);
+  if (Status s = check_exchange({in, count}, {out, whole}, dtype, own, 0); !s) return std::move(s).with("all_gather");
+  if (shape.outer > 1 && overlap(in, count * dtype_bytes(dtype), out, whole * dtype_bytes(dtype)) && size_ > 1)
+    return base::error(StatusCode::invalid_argument, "all_gather: in place works along dimension 0 only");
+  const std::size_t element = dtype_bytes(dtype);
+  std::fill(send_.begin(), send_.end(), count == 0 ? Rows() : Rows::packed(in, count * element));
+  place_blocks(recv_, out, shape, element);
+  const Fingerprint fingerprint{.operation = Operation::all_gather, .dtype = dtype,
+                                .root = static_cast<std::uint16_t>(shape.outer % 4096), .count = count};
+  return run_exchange({.send = send_, .recv = recv_, .shared = true, .largest = count * element, .fingerprint = fingerprint.pack()});
+}
+
+Status CommunicatorImpl::check_counts(std::span<const std::size_t> counts, std::string_view name) const {
+  if (counts.size() != static_cast<std::size_t>(size_))
+    return base::error(StatusCode::invalid_argument, "{} has {} entries for {} ranks", name, counts.size(), size_);
+  std::size_t total = 0;
+  for (const std::size_t count : counts)
+    if (__builtin_add_overflow(total, count, &total) || total >= Fingerprint::kMaxCount)
+      return base::error(StatusCode::invalid_argument, "{} add up to more than {}; was one negative?", name, Fingerprint::kMaxCount - 1);
+  return {};
+}
+
+Status CommunicatorImpl::all_gatherv(const void* in, void* out, std::span<const std::size_t> counts, DType dtype) {
+  if (Status s = check_counts(counts, "counts"); !s) return std::move(s).with("all_gatherv");
+  const auto me = static_cast<std::size_t>(rank());
+  const std::size_t element = static_cast<unsigned>(dtype) < kDTypeCount ? dtype_bytes(dtype) : 1;
+  if (Status s = check_exchange({in, counts[me]}, {out, total_of(counts)}, dtype, total_of(counts.first(me)) * element, 0); !s)
+    return std::move(s).with("all_gatherv");
+  std::fill(send_.begin(), send_.end(), counts[me] == 0 ? Rows() : Rows::packed(in, counts[me] * element));
+  place_blocks(recv_, out, counts, element);
+  const Fingerprint fingerprint{.operation = Operation::all_gather, .dtype = dtype,
+                                .algorithm = static_cast<std::uint8_t>(Form::varying), .count = digest(counts)};
+  return run_exchange({.send = send_, .recv = recv_, .shared = true, .largest = largest_of(counts) * element,
+                       .fingerprint = fingerprint.pack()});
+}
+
+Status CommunicatorImpl::run_reduce_scatter(void* out, std::size_t largest, DType dtype, ReduceOp op, bool uniform, std::uint64_t fingerprint) {
+  const std::size_t element = dtype_bytes(dtype);
+  counters_.operations.add(1);
+  counters_.bytes_in.add(largest);
+  if (size_ == 1) {
+    if (send_[0].bytes != 0) collectives::copy_rows(Rows::packed(out, send_[0].bytes), send_[0]);
+    return {};
+  }
+  return settle(direct_.reduce_scatter(
+      {.send = send_, .recv = {}, .uniform = uniform, .largest = largest * element, .fingerprint = fingerprint},
+      {.out = out, .element_bytes = element, .kernel = kernels_.of(dtype, op), .divisor = op == ReduceOp::avg ? size_ : 1}));
+}
+
+Status CommunicatorImpl::reduce_scatter(const void* in, void* out, const BlockShape& shape, DType dtype, ReduceOp op) {
+  const std::size_t count = shape.count(), element = static_cast<unsigned>(dtype) < kDTypeCount ? dtype_bytes(dtype) : 1;
+  if (Status s = check_reduction(dtype, op); !s) return std::move(s).with("reduce_scatter");
+  const std::size_t whole = count * static_cast<std::size_t>(size_);
+  if (Status s = check_exchange({in, whole}, {out, count}, dtype, static_cast<std::size_t>(rank()) * shape.inner * element, 0); !s)
+    return std::move(s).with("reduce_scatter");
+  if (shape.outer > 1 && size_ > 1 && overlap(in, whole * element, out, count * element))
+    return base::error(StatusCode::invalid_argument, "reduce_scatter: in place works along dimension 0 only");
+  place_blocks(send_, in, shape, element);
+  const Fingerprint fingerprint{.operation = Operation::reduce_scatter, .dtype = dtype, .op = op,
+                                .root = static_cast<std::uint16_t>(shape.outer % 4096), .count = count};
+  return run_reduce_scatter(out, count, dtype, op, true, fingerprint.pack());
+}
+
+Status CommunicatorImpl::reduce_scatterv(const void* in, void* out, std::span<const std::size_t> counts, DType dtype, ReduceOp op) {
+  if (Status s = check_counts(counts, "counts"); !s) return std::move(s).with("reduce_scatterv");
+  if (Status s = check_reduction(dtype, op); !s) return std::move(s).with("reduce_scatterv");
+  const auto me = static_cast<std::size_t>(rank());
+  if (Status s = check_exchange({in, total_of(counts)}, {out, counts[me]}, dtype, total_of(counts.first(me)) * dtype_bytes(dtype), 0); !s)
+    return std::move(s).with("reduce_scatterv");
+  place_blocks(send_, in, counts, dtype_bytes(dtype));
+  const Fingerprint fingerprint{.operation = Operation::reduce_scatter, .dtype = dtype, .op = op,
+                                .algorithm = static_cast<std::uint8_t>(Form::varying), .count = digest(counts)};
+  return run_reduce_scatter(out, largest_of(counts), dtype, op, false, fingerprint.pack());
+}
+
+Status CommunicatorImpl::gather(const void* in, void* out, const BlockShape& shape, DType dtype, int root) {
+  const bool is_root = root == rank();
+  const std::size_t count = shape.count(), element = static_cast<unsigned>(dtype) < kDTypeCount ? dtype_bytes(dtype) : 1;
+  const std::size_t whole = is_root ? count * static_cast<std::size_t>(size_) : 0;
+  if (Status s = check_exchange({in, count}, {out, whole}, dtype, static_cast<std::size_t>(rank()) * shape.inner * element, root); !s)
+    return std::move(s).with("gather");
+  if (is_root && shape.outer > 1 && size_ > 1 && overlap(in, count * element, out, whole * element))
+    return base::error(StatusCode::invalid_argument, "gather: in place works along dimension 0 only");
+  std::fill(send_.begin(), send_.end(), Rows());
+  if (count != 0) send_[static_cast<std::size_t>(root)] = Rows::packed(in, count * element);
+  if (is_root)
+    place_blocks(recv_, out, shape, element);
+  else
+    std::fill(recv_.begin(), recv_.end(), Rows());
+  // Not the rows: their number is the root's affair alone.
+  const Fingerprint fingerprint{.operation = Operation::gather, .dtype = dtype, .root = static_cast<std::uint16_t>(root), .count = count};
+  return run_exchange({.send = send_, .recv = recv_, .shared = true, .largest = count * element, .fingerprint = fingerprint.pack()});
+}
+
+Status CommunicatorImpl::scatter(const void* in, void* out, std::size_t count, DType dtype, int root) {
+  const bool is_root = root == rank();
+  const std::size_t element = static_cast<unsigned>(dtype) < kDTypeCount ? dtype_bytes(dtype) : 1;
+  const std::size_t whole = is_root ? count * static_cast<std::size_t>(size_) : 0;
+  if (Status s = check_exchange({in, whole}, {out, count}, dtype, static_cast<std::size_t>(rank()) * count * element, root); !s)
+    return std::move(s).with("scatter");
+  if (is_root)
+    place_blocks(send_, in, BlockShape{1, count}, element);
+  else
+    std::fill(send_.begin(), send_.end(), Rows());
+  std::fill(recv_.begin(), recv_.end(), Rows());
+  if (count != 0) recv_[static_cast<std::size_t>(root)] = Rows::packed(out, count * element);
+  const Fingerprint fingerprint{.operation = Operation::scatter, .dtype = dtype, .root = static_cast<std::uint16_t>(root), .count = count};
+  return run_exchange({.send = send_, .recv = recv_, .uniform = true, .largest = count * element, .fingerprint = fingerprint.pack()});
+}
+
+Status CommunicatorImpl::all_to_all(const void* in, void* out, std::size_t count, DType dtype) {
+  const std::size_t element = static_cast<unsigned>(dtype) < kDTypeCount ? dtype_bytes(dtype) : 1;
+  const std::size_t whole = count * static_cast<std::size_t>(size_);
+  if (Status s = check_exchange({in, whole}, {out, whole}, dtype, 0, 0); !s) return std::move(s).with("all_to_all");
+  place_blocks(send_, in, BlockShape{1, count}, element);
+  place_blocks(recv_, out, BlockShape{1, count}, element);
+  const Fingerprint fingerprint{.operation = Operation::all_to_all, .dtype = dtype, .count = count};
+  return run_exchange({.send = send_, .recv = recv_, .in_place = in == out, .uniform = true, .largest = count * element,
+                       .fingerprint = fingerprint.pack()});
+}
+
+/// Everybody's counts to everybody: row r of counts_ is what rank r gave. Ranks may have different rows.
+Status CommunicatorImpl::gather_counts(std::span<const std::size_t> row, Operation operation, DType dtype, int root) {
+  counts_.resize(row.size() * static_cast<std::size_t>(size_));
+  if (size_ == 1) {
+    std::copy(row.begin(), row.end(), counts_.begin());
+    return {};
+  }
+  std::fill(send_.begin(), send_.end(), Rows::packed(row.data(), row.size_bytes()));
+  place_blocks(recv_, counts_.data(), BlockShape{1, row.size()}, sizeof(std::size_t));
+  const Fingerprint fingerprint{.operation = operation, .dtype = dtype, .algorithm = static_cast<std::uint8_t>(Form::counts),
+                                .root = static_cast<std::uint16_t>(root)};
+  return settle(direct_.exchange({.send = send_, .recv = recv_, .shared = true, .largest = row.size_bytes(),
+                                  .fingerprint = fingerprint.pack()}));
+}
+
+Status CommunicatorImpl::disagree(std::string_view call, int sender, std::size_t sent, int receiver, std::size_t expected) {
+  return fail(base::error(StatusCode::mismatch, "{}: rank {} sends {} elements to rank {}, which expects {}", call, sender, sent,
+                          receiver, expected));
+}
+
+Status CommunicatorImpl::gatherv(const void* in, std::size_t count, void* out, std::span<const std::size_t> counts, DType dtype, int root) {
+  const bool is_root = root == rank();
+  const auto me = static_cast<std::size_t>(rank());
+  const std::size_t element = static_cast<unsigned>(dtype) < kDTypeCount ? dtype_bytes(dtype) : 1;
+  if (is_root)
+    if (Status s = check_counts(counts, "counts"); !s) return std::move(s).with("gatherv");
+  if (Status s = check_exchange({in, count}, {out, is_root ? total_of(counts) : 0}, dtype,
+                                is_root ? total_of(counts.first(me)) * element : 0, root); !s)
+    return std::move(s).with("gatherv");
+  if (Status s = gather_counts({&count, 1}, Operation::gather, dtype, root); !s) return s;
+  if (is_root)
+    for (int r = 0; r < size_; ++r)
+      if (const auto i = static_cast<std::size_t>(r); counts_[i] != counts[i]) return disagree("gatherv", r, counts_[i], root, counts[i]);
+  std::fill(send_.begin(), send_.end(), Rows());
+  std::fill(recv_.begin(), recv_.end(), Rows());
+  if (count != 0) send_[static_cast<std::size_t>(root)] = Rows::packed(in, count * element);
+  if (is_root) place_blocks(recv_, out, counts, element);
+  const Fingerprint fingerprint{.operation = Operation::gather, .dtype = dtype, .algorithm = static_cast<std::uint8_t>(Form::varying),
+                                .root = static_cast<std::uint16_t>(root)};
+  return run_exchange({.send = send_, .recv = recv_, .shared = true, .largest = largest_of(counts_) * element,
+                       .fingerprint = fingerprint.pack()});
+}
+
+Status CommunicatorImpl::scatterv(const void* in, std::span<const std::size_t> counts, void* out, std::size_t count, DType dtype, int root) {
+  const bool is_root = root == rank();
+  const auto me = static_cast<std::size_t>(rank());
+  const std::size_t element = static_cast<unsigned>(dtype) < kDTypeCount ? dtype_bytes(dtype) : 1;
+  if (is_root)
+    if (Status s = check_counts(counts, "counts"); !s) return std::move(s).with("scatterv");
+  if (Status s = check_exchange({in, is_root ? total_of(counts) : 0}, {out, count}, dtype,
+                                is_root ? total_of(counts.first(me)) * element : 0, root); !s)
+    return std::move(s).with("scatterv");
+  if (Status s = gather_counts({&count, 1}, Operation::scatter, dtype, root); !s) return s;
+  if (is_root)
+    for (int r = 0; r < size_; ++r)
+      if (const auto i = static_cast<std::size_t>(r); counts_[i] != counts[i]) return disagree("scatterv", root, counts[i], r, counts_[i]);
+  std::fill(send_.begin(), send_.end(), Rows());
+  std::fill(recv_.begin(), recv_.end(), Rows());
+  if (is_root) place_blocks(send_, in, counts, element);
+  if (count != 0) recv_[static_cast<std::size_t>(root)] = Rows::packed(out, count * element);
+  const Fingerprint fingerprint{.operation = Operation::scatter, .dtype = dtype, .algorithm = static_cast<std::uint8_t>(Form::varying),
+                                .root = static_cast<std::uint16_t>(root)};
+  return run_exchange({.send = send_, .recv = recv_, .largest = largest_of(counts_) * element, .fingerprint = fingerprint.pack()});
+}
+
+Status CommunicatorImpl::all_to_allv(const void* in, std::span<const std::size_t> in_counts, void* out,
+                                     std::span<const std::size_t> out_counts, DType dtype) {
+  if (Status s = check_counts(in_counts, "in_counts"); !s) return std::move(s).with("all_to_allv");
+  if (Status s = check_counts(out_counts, "out_counts"); !s) return std::move(s).with("all_to_allv");
+  const std::size_t element = static_cast<unsigned>(dtype) < kDTypeCount ? dtype_bytes(dtype) : 1;
+  if (Status s = check_exchange({in, total_of(in_counts)}, {out, total_of(out_counts)}, dtype, SIZE_MAX, 0); !s)
+    return std::move(s).with("all_to_allv");
+  if (Status s = gather_counts(in_counts, Operation::all_to_all, dtype, 0); !s) return s;
+  for (int r = 0; r < size_; ++r) {
+    const std::size_t sent = counts_[static_cast<std::size_t>(r) * static_cast<std::size_t>(size_) + static_cast<std::size_t>(rank())];
+    if (const std::size_t expected = out_counts[static_cast<std::size_t>(r)]; sent != expected)
+      return disagree("all_to_allv", r, sent, rank(), expected);
+  }
+  place_blocks(send_, in, in_counts, element);
+  place_blocks(recv_, out, out_counts, element);
+  const Fingerprint fingerprint{.operation = Operation::all_to_all, .dtype = dtype, .algorithm = static_cast<std::uint8_t>(Form::varying)};
+  return run_exchange({.send = send_, .recv = recv_, .largest = largest_of(counts_) * element, .fingerprint = fingerprint.pack()});
+}
+
+Status CommunicatorImpl::reduce(const void* in, void* out, std::size_t count, DType dtype, ReduceOp op, int root) {
+  const bool is_root = root == rank();
+  if (Status s = check_reduction(dtype, op); !s) return std::move(s).with("reduce");
+  if (Status s = check_exchange({in, count}, {out, is_root ? count : 0}, dtype, 0, root); !s) return std::move(s).with("reduce");
+  counters_.operations.add(1);
+  counters_.bytes_in.add(count * dtype_bytes(dtype));
+  if (size_ == 1) return all_reduce_alone(in, out, count, dtype);
+  const Fingerprint fingerprint{.operation = Operation::reduce, .dtype = dtype, .op = op, .root = static_cast<std::uint16_t>(root),
+                                .count = count};
+  return settle(direct_.reduce({.in = in, .out = out, .count = count, .element_bytes = dtype_bytes(dtype), .kernel = kernels_.of(dtype, op),
+                                .divisor = op == ReduceOp::avg ? size_ : 1, .fingerprint = fingerprint.pack(), .root = root}));
+}
+
+Status CommunicatorImpl::check_reduction(DType dtype, ReduceOp op) const {
+  if (static_cast<unsigned>(dtype) >= kDTypeCount || static_cast<unsigned>(op) >= kReduceOpCount)
+    return base::error(StatusCode::invalid_argument, "dtype number {} or operator number {} is unknown", static_cast<int>(dtype),
+                       static_cast<int>(op));
+  if (kernels_.of(dtype, op) == nullptr)
+    return base::error(StatusCode::unsupported, "{} is carried but not reduced; convert it to a type that is", dtype_name(dtype));
+  return {};
+}
+
+}  // namespace slipring::engine
