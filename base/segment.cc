@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <boost/interprocess/exceptions.hpp>
 #include <cerrno>
+#include <cstring>
 #include <map>
 #include <system_error>
 
@@ -154,6 +155,24 @@ Status Segment::commit(std::size_t offset, std::size_t bytes) {
   Status status = state_->reserve(offset, offset + bytes);
   if (status) state_->close_what_is_done();
   return status;
+}
+
+Status Segment::decommit(std::size_t offset, std::size_t bytes) {
+  if (Status status = check_range(*this, "decommit", offset, bytes); !status) return status;
+  if (!is_creator() || offset % state_->header_bytes != 0 || bytes % state_->header_bytes != 0) {
+    return error(StatusCode::invalid_argument, "segment {}: decommit offset {} bytes {} by process {}, pages of {} bytes",
+                 state_->tag, offset, bytes, ::getpid(), state_->header_bytes);
+  }
+  const std::lock_guard lock(state_->mutex);
+  for (const auto& [begin, end] : state_->reserved.parts(offset, offset + bytes)) {
+    if (state_->fd && release_file_space(state_->fd.get(), state_->header_bytes + begin, state_->header_bytes + end)) {
+      state_->reserved.remove(begin, end);
+    } else {
+      std::memset(data_ + begin, 0, end - begin);
+    }
+  }
+  state_->header().reserved_bytes.store(state_->reserved.prefix(), std::memory_order_release);  // SEGMENT_RESERVED
+  return {};
 }
 
 Status Segment::prefault(std::size_t offset, std::size_t bytes) {

@@ -64,6 +64,9 @@ class Segment {
 
   /// Creator only: reserves a further range. Idempotent; all or nothing.
   Status commit(std::size_t offset, std::size_t bytes);
+  /// Creator only: gives a range back that nobody uses any more. It reads as zero when it is committed again.
+  /// offset and bytes must be multiples of the page size.
+  Status decommit(std::size_t offset, std::size_t bytes);
   /// Maps the pages of a reserved range in this process, so that no later access faults. Keeps the contents.
   Status prefault(std::size_t offset, std::size_t bytes);
   /// Creator: everyone has attached; later attaches from other processes fail. Unlinks the name and closes

@@ -127,6 +127,27 @@ std::vector<ReservedRanges::Range> ReservedRanges::gaps(std::size_t begin, std::
   return found;
 }
 
+void ReservedRanges::remove(std::size_t begin, std::size_t end) {
+  for (const auto& [part_begin, part_end] : parts(begin, end)) {
+    const auto around = std::prev(end_by_begin_.upper_bound(part_begin));
+    const Range whole = *around;
+    end_by_begin_.erase(around);
+    if (whole.first < part_begin) end_by_begin_.emplace(whole.first, part_begin);
+    if (part_end < whole.second) end_by_begin_.emplace(part_end, whole.second);
+  }
+}
+
+std::vector<ReservedRanges::Range> ReservedRanges::parts(std::size_t begin, std::size_t end) const {
+  std::vector<Range> found;
+  auto at = end_by_begin_.upper_bound(begin);
+  if (at != end_by_begin_.begin()) --at;
+  for (; at != end_by_begin_.end() && at->first < end; ++at) {
+    const Range part{std::max(begin, at->first), std::min(end, at->second)};
+    if (part.first < part.second) found.push_back(part);
+  }
+  return found;
+}
+
 std::size_t ReservedRanges::prefix() const {
   const auto first = end_by_begin_.find(0);
   return first == end_by_begin_.end() ? 0 : first->second;
@@ -154,8 +175,8 @@ Status reserve_file_space(const SpaceRequest& request) {
   return {};
 }
 
-void release_file_space(int fd, std::size_t begin, std::size_t end) noexcept {
-  fallocate_retrying(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, begin, end - begin);
+bool release_file_space(int fd, std::size_t begin, std::size_t end) noexcept {
+  return fallocate_retrying(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, begin, end - begin) == 0;
 }
 
 std::uint64_t available_memory_bytes() {

@@ -21,6 +21,9 @@ class ReservedRanges {
   using Range = std::pair<std::size_t, std::size_t>;  ///< begin, end
 
   void add(std::size_t begin, std::size_t end);
+  void remove(std::size_t begin, std::size_t end);
+  /// The parts of [begin, end) that are in the set.
+  std::vector<Range> parts(std::size_t begin, std::size_t end) const;
   /// The parts of [begin, end) that are not in the set.
   std::vector<Range> gaps(std::size_t begin, std::size_t end) const;
   /// End of the range that starts at 0; 0 if there is none.
@@ -43,8 +46,8 @@ struct SpaceRequest {
 
 /// All of the request or nothing. The range must not have been reserved before (a failure gives it back).
 Status reserve_file_space(const SpaceRequest& request);
-/// Gives reserved space back, contents and all.
-void release_file_space(int fd, std::size_t begin, std::size_t end) noexcept;
+/// Gives reserved space back, contents and all. False if that is denied.
+bool release_file_space(int fd, std::size_t begin, std::size_t end) noexcept;
 
 /// Bytes that this process can still get: the machine's available memory and the control group's limit.
 std::uint64_t available_memory_bytes();

@@ -22,6 +22,8 @@ std::string_view operation_name(Operation operation) noexcept {
       return "scatter";
     case Operation::all_to_all:
       return "all_to_all";
+    case Operation::split:
+      return "split";
   }
   return "unknown";
 }

@@ -72,6 +72,7 @@ enum class Operation : std::uint8_t {
   gather = 6,
   scatter = 7,
   all_to_all = 8,
+  split = 9,  ///< of a communicator; moves no data of the user's
 };
 
 enum class StepKind : std::uint8_t { send, receive, receive_reduce, copy };

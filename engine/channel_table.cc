@@ -1,6 +1,5 @@
 #include "engine/channel_table.h"
 
-#include <algorithm>
 #include <cstring>
 
 #include "base/status.h"
@@ -12,8 +11,14 @@ using transports::ChannelConsumer;
 using transports::ChannelProducer;
 using transports::ShmEndpoint;
 
-// Begins the message that offers a channel; an answer never does.
-const std::string kOffer = "channel ";
+std::string_view calls_of(ControlMessage kind) noexcept {
+  switch (kind) {
+    case ControlMessage::channel_offer: return "open_producer";
+    case ControlMessage::channel_answer: return "open_consumer";
+    case ControlMessage::group: return "create_group";
+  }
+  return "something unknown";
+}
 
 // A channel of the user's, with what it needs to live: its segment, its group, and a Waiter of its own, because
 // another thread than the communicator's may use it.
@@ -91,18 +96,16 @@ transports::ShmEndpoint ChannelTable::endpoint(std::byte* owner_memory, int from
   const GroupLayout& layout = group_->layout();
   const int peer = from == group_->rank() ? to : from;
   return {.control = owner_memory + layout.ring_control_offset(to, ring),
-          .payload = owner_memory + layout.ring_payload_offset(to, ring), .shape = layout.ring, .waiter = &waiter_,
+          .payload = owner_memory + layout.ring_payload_offset(to, ring), .shape = layout.ring_shape(ring), .waiter = &waiter_,
           .peer_doorbell = &group_->doorbell(peer), .peer = peer, .transport = group_->transport(peer)};
 }
 
 Result<ChannelProducer*> ChannelTable::ring_producer(int peer, int ring) {
   auto& entry = producers_[index(peer, ring)];
   if (entry) [[likely]] return entry.get();
-  const std::size_t payload = group_->layout().ring_payload_offset(peer, ring);
-  base::Segment& segment = group_->own_segment();
-  if (Status s = segment.commit(payload, group_->layout().ring.payload_bytes); !s) return s;
-  if (Status s = segment.prefault(payload, group_->layout().ring.payload_bytes); !s) return s;
-  entry = transports::make_shm_producer(endpoint(segment.data(), group_->rank(), peer, ring));
+  const GroupLayout& layout = group_->layout();
+  if (Status s = group_->commit(layout.ring_payload_offset(peer, ring), layout.ring_shape(ring).payload_bytes); !s) return s;
+  entry = transports::make_shm_producer(endpoint(group_->memory(group_->rank()), group_->rank(), peer, ring));
   return entry.get();
 }
 
@@ -128,36 +131,45 @@ void ChannelTable::close() noexcept {
 Result<ChannelProducer*> ChannelTable::producer(int peer, int lane) { return ring_producer(peer, kFirstPlanRing + lane); }
 Result<ChannelConsumer*> ChannelTable::consumer(int peer, int lane) { return ring_consumer(peer, kFirstPlanRing + lane); }
 
-// The producer makes the segment and tells its address through the control ring; the consumer's answer, empty or
-// the reason why not, comes back the same way.
+Status ChannelTable::tell(int peer, ControlMessage kind, std::string_view text) {
+  auto channel = ring_producer(peer, kControlRing);
+  if (!channel) return std::move(channel).status();
+  std::span<std::byte> slot;
+  if (Status s = (*channel)->loan(text.size() + 1, slot, deadline()); !s) return s;
+  slot[0] = static_cast<std::byte>(kind);
+  std::memcpy(slot.data() + 1, text.data(), text.size());
+  (*channel)->publish();
+  return {};
+}
+
+Result<std::string> ChannelTable::hear(int peer, ControlMessage kind) {
+  auto channel = ring_consumer(peer, kControlRing);
+  if (!channel) return std::move(channel).status();
+  std::span<const std::byte> message;
+  if (Status s = (*channel)->peek(message, deadline()); !s)
+    return std::move(s).with(fmt::format("rank {} waited for rank {} to call {}", group_->rank(), peer, calls_of(kind)));
+  std::string text(reinterpret_cast<const char*>(message.data()), message.size());
+  (*channel)->release();
+  const auto told = static_cast<ControlMessage>(text.empty() ? '\0' : text.front());
+  if (told != kind)
+    return base::error(StatusCode::mismatch, "rank {} awaits that rank {} calls {}, but it called {}; the two ranks must agree on "
+                       "what they form, in the same order", group_->rank(), peer, calls_of(kind), calls_of(told));
+  return text.substr(1);
+}
+
+// The producer makes the segment and tells its address; the consumer answers with nothing or the reason why not.
 Result<std::unique_ptr<ChannelProducer>> ChannelTable::open_producer(int peer) {
-  const base::Deadline deadline = base::Deadline::after(std::chrono::nanoseconds(group_->windows().timeout_ns));
   auto segment = base::Segment::create({.bytes = own_segment_bytes(group_->layout().ring),
                                         .tag = fmt::format("channel {} -> {}", group_->rank(), peer)});
   if (!segment) return std::move(segment).status();
   if (Status s = (*segment)->prefault(0, (*segment)->size()); !s) return s;
   if (Status s = transports::init_shm_ring((*segment)->data(), group_->layout().ring); !s) return s;
-
-  auto to_peer = ring_producer(peer, kControlRing);
-  if (!to_peer) return std::move(to_peer).status();
-  const std::string address = kOffer + (*segment)->address();
-  std::span<std::byte> slot;
-  if (Status s = (*to_peer)->loan(address.size(), slot, deadline); !s) return s;
-  std::memcpy(slot.data(), address.data(), address.size());
-  (*to_peer)->publish();
-
-  auto from_peer = ring_consumer(peer, kControlRing);
-  if (!from_peer) return std::move(from_peer).status();
-  std::span<const std::byte> answer;
-  if (Status s = (*from_peer)->peek(answer, deadline); !s) return std::move(s).with("the peer has not called open_consumer");
-  const std::string refusal(reinterpret_cast<const char*>(answer.data()), answer.size());
-  (*from_peer)->release();
-  if (refusal.starts_with(kOffer))
-    return base::error(StatusCode::mismatch, "ranks {} and {} both called open_producer to each other; one of them must call "
-                       "open_consumer", group_->rank(), peer);
+  if (Status s = tell(peer, ControlMessage::channel_offer, (*segment)->address()); !s) return s;
+  auto refusal = hear(peer, ControlMessage::channel_answer);
+  if (!refusal) return std::move(refusal).status();
   (*segment)->seal_attach();
-  if (!refusal.empty())
-    return base::error(StatusCode::unavailable, "rank {} could not attach to the channel: {}", peer, refusal);
+  if (!refusal->empty())
+    return base::error(StatusCode::unavailable, "rank {} could not attach to the channel: {}", peer, *refusal);
 
   auto channel = std::make_unique<OwnedProducer>(group_, *segment, peer);
   channel->adopt(transports::make_shm_producer(own_segment_endpoint(*group_, **segment, channel->waiter(), peer)));
@@ -165,23 +177,12 @@ Result<std::unique_ptr<ChannelProducer>> ChannelTable::open_producer(int peer) {
 }
 
 Result<std::unique_ptr<ChannelConsumer>> ChannelTable::open_consumer(int peer) {
-  const base::Deadline deadline = base::Deadline::after(std::chrono::nanoseconds(group_->windows().timeout_ns));
-  auto from_peer = ring_consumer(peer, kControlRing);
-  if (!from_peer) return std::move(from_peer).status();
-  std::span<const std::byte> message;
-  if (Status s = (*from_peer)->peek(message, deadline); !s) return std::move(s).with("the peer has not called open_producer");
-  const std::string address(reinterpret_cast<const char*>(message.data()), message.size());
-  (*from_peer)->release();
-
-  auto segment = base::Segment::attach(address.substr(std::min<std::size_t>(address.size(), kOffer.size())), deadline);
+  auto address = hear(peer, ControlMessage::channel_offer);
+  if (!address) return std::move(address).status();
+  auto segment = base::Segment::attach(*address, deadline());
   const bool fits = segment.is_ok() && (*segment)->size() >= own_segment_bytes(group_->layout().ring);
   const std::string refusal = !segment.is_ok() ? segment.status().to_string() : fits ? "" : "it is too small";
-  auto to_peer = ring_producer(peer, kControlRing);
-  if (!to_peer) return std::move(to_peer).status();
-  std::span<std::byte> slot;
-  if (Status s = (*to_peer)->loan(refusal.size(), slot, deadline); !s) return s;
-  std::memcpy(slot.data(), refusal.data(), refusal.size());
-  (*to_peer)->publish();
+  if (Status s = tell(peer, ControlMessage::channel_answer, refusal); !s) return s;
   if (!refusal.empty()) return base::error(StatusCode::unavailable, "channel from rank {}: {}", peer, refusal);
 
   auto channel = std::make_unique<OwnedConsumer>(group_, *segment, peer);

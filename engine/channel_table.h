@@ -5,7 +5,10 @@
 // outlive the group; user channels keep the group alive. One thread at a time.
 #pragma once
 
+#include <chrono>
 #include <memory>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/wait.h"
@@ -15,6 +18,9 @@
 #include "transports/shm/shm_channel.h"
 
 namespace slipring::engine {
+
+/// What ranks agree on through their control rings; the first byte of a message there.
+enum class ControlMessage : char { channel_offer = 'c', channel_answer = 'a', group = 'g' };
 
 class ChannelTable final : public collectives::ChannelProvider {
  public:
@@ -33,6 +39,11 @@ class ChannelTable final : public collectives::ChannelProvider {
   /// Ends the fixed rings of this rank, used or not, so that no peer waits for it there. What was sent stays readable.
   void close() noexcept;
 
+  // Agreements between two ranks, in the order in which each calls: bounded by the operation timeout.
+  Status tell(int peer, ControlMessage kind, std::string_view text);
+  /// mismatch if the peer told something of another kind.
+  Result<std::string> hear(int peer, ControlMessage kind);
+
   /// A new channel to / from `peer`; returns when both sides have called.
   Result<std::unique_ptr<transports::ChannelProducer>> open_producer(int peer);
   Result<std::unique_ptr<transports::ChannelConsumer>> open_consumer(int peer);
@@ -41,6 +52,7 @@ class ChannelTable final : public collectives::ChannelProvider {
   std::size_t index(int peer, int ring) const noexcept {
     return static_cast<std::size_t>(peer) * static_cast<std::size_t>(rings_per_peer_) + static_cast<std::size_t>(ring);
   }
+  base::Deadline deadline() const { return base::Deadline::after(std::chrono::nanoseconds(group_->windows().timeout_ns)); }
   transports::ShmEndpoint endpoint(std::byte* owner_memory, int from, int to, int ring) const;
 
   std::shared_ptr<SharedGroup> group_;

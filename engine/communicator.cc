@@ -62,6 +62,11 @@ Communicator Communicator::join(const JobOptions& options) {
   return Communicator(value_or_raise(engine::CommunicatorImpl::join(options)));
 }
 
+Communicator Communicator::split(int color, int key) { return Communicator(value_or_raise(use(impl_).split(color, key))); }
+Communicator Communicator::create_group(std::span<const int> ranks) {
+  return Communicator(value_or_raise(use(impl_).create_group(ranks)));
+}
+
 int Communicator::rank() const noexcept { return impl_ ? impl_->rank() : -1; }
 int Communicator::size() const noexcept { return impl_ ? impl_->size() : 0; }
 int Communicator::local_rank() const noexcept { return rank(); }

@@ -179,6 +179,7 @@ Status CommunicatorImpl::fail(Status status) {
     case StatusCode::peer_lost: counters_.peers_lost.add(1); break;
     default: break;
   }
+  if (std::string title = group_->title(); !title.empty()) status = std::move(status).with(title);
   failure_ = group_->poison(status);
   usable_ = false;
   SLIPRING_LOG(info, communicator, "rank {} fails: {}", rank(), failure_.to_string());

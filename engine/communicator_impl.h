@@ -26,6 +26,8 @@
 
 namespace slipring::engine {
 
+class Subgroup;
+
 /// The reduction kernels of this CPU, resolved once.
 class KernelTable {
  public:
@@ -76,6 +78,9 @@ class CommunicatorImpl {
   Status recv(void* buffer, std::size_t bytes, int peer);
   Result<std::unique_ptr<transports::ChannelProducer>> open_producer(int peer);
   Result<std::unique_ptr<transports::ChannelConsumer>> open_consumer(int peer);
+  /// Null for a rank that is in none of the new groups.
+  Result<std::shared_ptr<CommunicatorImpl>> split(int color, int key);
+  Result<std::shared_ptr<CommunicatorImpl>> create_group(std::span<const int> ranks);
   Result<void*> heap_allocate(std::size_t bytes);
   Status heap_free(void* pointer);
   Result<Selection> explain(std::string_view operation, std::size_t bytes) const;
@@ -90,6 +95,8 @@ class CommunicatorImpl {
   using PlanKey = std::tuple<collectives::Operation, std::string_view, int>;  // operation, algorithm, root
 
   Status check_usable() const;
+  Status check_members(std::span<const int> ranks) const;
+  Result<std::shared_ptr<CommunicatorImpl>> found(Subgroup& subgroup, std::span<const std::uint64_t> offers);
   bool is_peer(int peer) const noexcept { return peer >= 0 && peer < size_ && peer != rank(); }
   [[gnu::cold, gnu::noinline]] Status refuse_peer(int peer, std::string_view call) const;
   [[gnu::cold, gnu::noinline]] Status refuse_message(const void* buffer, std::size_t bytes, int peer, std::string_view call) const;

@@ -152,6 +152,18 @@ class DirectCollectives {
     return {};
   }
   Status confirm_previous();
+  Status prepare_boxes() {
+    if (boxes_ready_) [[likely]] return {};
+    Status s = group_.commit_boxes();
+    boxes_ready_ = s.is_ok();
+    return s;
+  }
+  Status prepare_slots() {
+    if (slots_ready_) [[likely]] return {};
+    Status s = group_.commit_slots();
+    slots_ready_ = s.is_ok();
+    return s;
+  }
   Publication& mine() noexcept { return own_publications_[k_ & 1]; }
   Publication& theirs(int rank) noexcept { return group_.control(rank).publications[k_ & 1]; }
   // A peer may be polling the line: it is stored in one burst, or the peer takes it away in between, which costs
@@ -196,6 +208,7 @@ class DirectCollectives {
   std::uint64_t k_;                    // the operation under way, or the last one
   std::uint64_t confirmed_;            // every peer is known to have published up to here
   std::uint64_t g_;                    // chunks staged so far
+  bool boxes_ready_ = false, slots_ready_ = false;  // the own ones are committed
   std::vector<std::uint64_t> seen_reduced_;  // per rank, last value read of its reduced line
 };
 

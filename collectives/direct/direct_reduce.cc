@@ -6,9 +6,11 @@ namespace slipring::collectives {
 Status DirectCollectives::reduce(const ReduceRequest& request) {
   const std::size_t bytes = request.count * request.element_bytes;
   if (bytes > group_.shape().box_bytes) return all_reduce_two_phase(request);
+  const bool boxed = bytes > kPublicationBytes, is_root = request.root == group_.rank();
+  if (!is_root && boxed)
+    if (Status s = prepare_boxes(); !s) return s;
   if (Status s = enter(request.fingerprint); !s) return s;
   const unsigned parity = k_ & 1;
-  const bool boxed = bytes > kPublicationBytes, is_root = request.root == group_.rank();
   if (!is_root && boxed) base::copy_handed_over(group_.box(group_.rank(), parity), request.in, bytes);
   publish(request.in, is_root || boxed ? 0 : bytes);
   if (!is_root) return {};

@@ -53,6 +53,8 @@ Status DirectCollectives::exchange(const Exchange& exchange) {
 
 /// `step`: distance of the pieces in the line or box.
 Status DirectCollectives::small_exchange(const Exchange& exchange, std::size_t step, bool boxed) {
+  if (boxed)
+    if (Status s = prepare_boxes(); !s) return s;
   if (Status s = enter(exchange.fingerprint); !s) return s;
   publish_small(exchange, step, boxed);
   const Rows& own = exchange.recv[own_index()];
@@ -95,6 +97,8 @@ Status DirectCollectives::reduce_scatter(const Exchange& exchange, const Scatter
   const bool in_line = exchange.largest * pieces <= kPublicationBytes;
   const std::size_t step = in_line ? exchange.largest : whole_lines(exchange.largest);
   if (!in_line && step * pieces > group_.shape().box_bytes) return staged_reduce_scatter(exchange, reduction);
+  if (!in_line)
+    if (Status s = prepare_boxes(); !s) return s;
   if (Status s = enter(exchange.fingerprint); !s) return s;
   publish_small(exchange, step, !in_line);
   for (const Peer& peer : peers_) {
@@ -147,6 +151,7 @@ bool DirectCollectives::sends_anything(const Exchange& exchange) const noexcept 
 /// Stages the pieces [first, first + piece) of every block as chunk g.
 Status DirectCollectives::stage_pieces(const Exchange& exchange, std::size_t first, std::size_t piece, std::uint64_t g) {
   if (!sends_anything(exchange)) return {};
+  if (Status s = prepare_slots(); !s) return s;
   if (Status s = await_reusable(g); !s) return s;
   std::byte* const slot = group_.slot(group_.rank(), g);
   for (const Peer& peer : peers_) {

@@ -8,6 +8,7 @@ constexpr std::size_t kFetchAheadBytes = 2048;
 }  // namespace
 
 Status DirectCollectives::one_shot_boxed(const ReduceRequest& request) {
+  if (Status s = prepare_boxes(); !s) [[unlikely]] return s;
   if (Status s = enter(request.fingerprint); !s) return s;
   const unsigned parity = k_ & 1;
   base::copy_handed_over(group_.box(group_.rank(), parity), request.in, request.count * request.element_bytes);

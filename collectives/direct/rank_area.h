@@ -17,6 +17,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -84,11 +85,14 @@ struct GroupHeaps {
   std::vector<base::HeapView> all;  ///< by rank, the own one included
 };
 
+/// Makes a range of the own area usable; called before its first use, again and again for the same range.
+using CommitArea = std::function<Status(std::size_t offset, std::size_t bytes)>;
+
 /// One rank's view of all areas.
 class DirectGroup {
  public:
-  DirectGroup(int rank, const DirectShape& shape, std::vector<std::byte*> areas, GroupHeaps heaps)
-      : rank_(rank), shape_(shape), areas_(std::move(areas)), heaps_(std::move(heaps)) {}
+  DirectGroup(int rank, const DirectShape& shape, std::vector<std::byte*> areas, GroupHeaps heaps, CommitArea commit)
+      : rank_(rank), shape_(shape), areas_(std::move(areas)), heaps_(std::move(heaps)), commit_(std::move(commit)) {}
 
   int rank() const noexcept { return rank_; }
   int ranks() const noexcept { return shape_.ranks; }
@@ -97,12 +101,16 @@ class DirectGroup {
   std::byte* box(int rank, unsigned parity) const noexcept { return areas_[rank] + shape_.box_offset(parity); }
   std::byte* slot(int rank, std::uint64_t g) const noexcept { return areas_[rank] + shape_.slot_offset(g); }
   const GroupHeaps& heaps() const noexcept { return heaps_; }
+  /// Memory of the own boxes, or slots: to be had before the first of them is written. Most groups never need the slots.
+  Status commit_boxes() const { return commit_(shape_.box_offset(0), shape_.slot_offset(0) - shape_.box_offset(0)); }
+  Status commit_slots() const { return commit_(shape_.slot_offset(0), shape_.area_bytes() - shape_.slot_offset(0)); }
 
  private:
   int rank_;
   DirectShape shape_;
   std::vector<std::byte*> areas_;
   GroupHeaps heaps_;
+  CommitArea commit_;
 };
 
 }  // namespace slipring::collectives

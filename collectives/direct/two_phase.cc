@@ -82,6 +82,7 @@ Status DirectCollectives::staged_two_phase(const ReduceRequest& request) {
 Status DirectCollectives::stage_chunk(const ReduceRequest& request, std::size_t first, std::size_t count,
                                       std::uint64_t g) {
   if (count == 0) return {};
+  if (Status s = prepare_slots(); !s) return s;
   for (int r = 0; r < group_.ranks(); ++r) {
     if (r == group_.rank() || static_cast<std::int64_t>(seen_reduced_[r] - (g - 1)) >= 0) continue;
     if (Status s = await_chunks(&RankControl::reduced, r, g - 1); !s) return s;

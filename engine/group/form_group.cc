@@ -9,7 +9,6 @@
 #include "engine/group/group_hello.h"
 #include "engine/group/shared_group.h"
 #include "engine/store/gather_all.h"
-#include "transports/shm/shm_channel.h"
 
 namespace slipring::engine {
 namespace {
@@ -17,18 +16,14 @@ namespace {
 using base::error;
 using base::SegmentBacking;
 
-std::uint64_t* seen_marks(std::byte* memory) noexcept {
-  return reinterpret_cast<std::uint64_t*>(memory + sizeof(RankHeader));
-}
-
 // What a peer leaves in a segment to prove that it maps the same memory.
 std::uint64_t mark_of(int rank) noexcept { return kGroupMagic ^ (static_cast<std::uint64_t>(rank) + 1) << 8; }
 
 std::string settings_text(const base::ConfigValues& c) {
   return fmt::format("channel.slots {}, channel.bytes {}, direct.one_shot_max_bytes {}, direct.chunk_bytes {}, plan.chunk_bytes {}, "
-                     "plan.rings {}, all_reduce.algorithm {}, broadcast.algorithm {}, heap.max_bytes {}, segment.backing {}, test.counter_start {}",
+                     "plan.rings {}, all_reduce.algorithm {}, broadcast.algorithm {}, heap.max_bytes {}, group.max_bytes {}, segment.backing {}, test.counter_start {}",
                      c.channel_slots, c.channel_bytes, c.direct_one_shot_max_bytes, c.direct_chunk_bytes, c.plan_chunk_bytes,
-                     c.plan_rings, c.all_reduce_algorithm, c.broadcast_algorithm, c.heap_max_bytes, c.segment_backing, c.test_counter_start);
+                     c.plan_rings, c.all_reduce_algorithm, c.broadcast_algorithm, c.heap_max_bytes, c.group_max_bytes, c.segment_backing, c.test_counter_start);
 }
 
 const char* backing_name(SegmentBacking backing) noexcept { return backing == SegmentBacking::memfd ? "memfd" : "shm"; }
@@ -66,9 +61,10 @@ struct SharedGroup::Former {
   const base::ConfigValues& config;
   const base::Deadline& deadline;
   GroupLayout layout{config, ranks};
+  std::shared_ptr<Job> job = std::make_shared<Job>();
+  std::vector<GroupMember> members;
   std::shared_ptr<base::Segment> segment;
-  std::shared_ptr<base::Heap> heap;
-  base::CounterBlock* counters = nullptr;
+  std::shared_ptr<base::Segment> arena;
 
   Status make_segment(SegmentBacking backing) {
     auto made = base::Segment::create({.bytes = layout.total_bytes(), .reserve_bytes = layout.reserved_bytes(),
@@ -79,22 +75,7 @@ struct SharedGroup::Former {
     if (!segment->note().empty()) SLIPRING_LOG(warn, segment, "{}", segment->note());
     // The hot path never meets a fresh page: control lines, boxes and slots are mapped now.
     if (Status s = segment->prefault(0, layout.reserved_bytes()); !s) return s;
-    std::byte* memory = segment->data();
-    collectives::init_rank_area(memory + layout.direct_offset(), layout.direct);
-    for (int peer = 0; peer < ranks; ++peer)
-      for (int ring = 0; ring < layout.rings_per_peer(); ++ring)
-        if (Status s = transports::init_shm_ring(memory + layout.ring_control_offset(peer, ring), layout.ring); !s) return s;
-    const std::span<std::byte> counter_memory(memory + layout.counters_offset(), base::counters_bytes(1));
-    if (Status s = base::format_counters(counter_memory, 1); !s) return s;
-    auto block = base::counter_block(counter_memory, 0);
-    if (!block) return std::move(block).status();
-    counters = *block;
-    auto* header = reinterpret_cast<RankHeader*>(memory);
-    header->version = kGroupVersion;
-    header->ranks = static_cast<std::uint32_t>(ranks);
-    header->rank = static_cast<std::uint32_t>(rank);
-    header->magic = kGroupMagic;
-    return {};
+    return init_rank_memory(segment->data(), layout, rank);
   }
 
   Status make_heap(SegmentBacking backing) {
@@ -102,7 +83,17 @@ struct SharedGroup::Former {
     auto made = base::Heap::create({.max_bytes = static_cast<std::size_t>(config.heap_max_bytes), .backing = backing,
                                     .huge_pages = huge_pages(config), .tag = fmt::format("heap of rank {}", rank)});
     if (!made) return std::move(made).status();
-    heap = *made;
+    job->heaps.own = *made;
+    return {};
+  }
+
+  Status make_arena(SegmentBacking backing) {
+    if (config.group_max_bytes == 0) return {};
+    auto made = base::Segment::create({.bytes = static_cast<std::size_t>(config.group_max_bytes), .reserve_bytes = 0, .backing = backing,
+                                       .tag = fmt::format("groups of rank {}", rank)});
+    if (!made) return std::move(made).status();
+    arena = *made;
+    job->arena = std::make_unique<GroupArena>(arena);
     return {};
   }
 
@@ -110,6 +101,7 @@ struct SharedGroup::Former {
     GroupHello h;
     Status s = make_segment(backing);
     if (s.is_ok()) s = make_heap(backing);
+    if (s.is_ok()) s = make_arena(backing);
     if (!s) {
       h.error = s.to_string();
       return h;
@@ -120,7 +112,8 @@ struct SharedGroup::Former {
     h.cpus = base::usable_cpus().cpus;
     h.membarrier = base::register_membarrier();
     h.segment = segment->address();
-    if (heap) h.heap = heap->address();
+    if (job->heaps.own) h.heap = job->heaps.own->address();
+    if (arena) h.arena = arena->address();
     return h;
   }
 
@@ -141,7 +134,7 @@ struct SharedGroup::Former {
     return hellos;
   }
 
-  Status map_peer(int peer, const GroupHello& h, std::vector<GroupMember>& members, collectives::GroupHeaps& heaps) {
+  Status map_peer(int peer, const GroupHello& h) {
     auto mapped = base::Segment::attach(h.segment, deadline);
     if (!mapped) return std::move(mapped).status().with(fmt::format("segment of rank {}", peer));
     const auto* header = reinterpret_cast<const RankHeader*>((*mapped)->data());
@@ -149,18 +142,26 @@ struct SharedGroup::Former {
         header->ranks != static_cast<std::uint32_t>(ranks) || header->rank != static_cast<std::uint32_t>(peer))
       return error(StatusCode::corrupt, "the segment of rank {} is not one of this group; all ranks must run the same version",
                    peer);
-    seen_marks((*mapped)->data())[rank] = mark_of(rank);
-    members.push_back({h.process, *mapped, h.pid_namespace == own_pid_namespace() ? base::PeerProcess::open(h.process) : nullptr});
+    marks_in((*mapped)->data())[rank].store(mark_of(rank), std::memory_order_relaxed);  // relaxed: the store orders it
+    members.push_back({.job_rank = peer, .memory = (*mapped)->data(), .segment = *mapped});
+    JobMember member{.process = h.process,
+                     .liveness = h.pid_namespace == own_pid_namespace() ? base::PeerProcess::open(h.process) : nullptr, .arena = nullptr};
+    if (!h.arena.empty()) {
+      auto peer_arena = base::Segment::attach(h.arena, deadline);
+      if (!peer_arena) return std::move(peer_arena).status().with(fmt::format("memory for groups of rank {}", peer));
+      member.arena = *peer_arena;
+    }
+    job->members.push_back(std::move(member));
     if (h.heap.empty()) return {};
     auto view = base::HeapView::attach(h.heap, deadline);
     if (!view) return std::move(view).status().with(fmt::format("heap of rank {}", peer));
-    heaps.all.push_back(*view);
+    job->heaps.all.push_back(*view);
     return {};
   }
 
   Status check_marks() const {
     for (int r = 0; r < ranks; ++r)
-      if (seen_marks(segment->data())[r] != mark_of(r))
+      if (marks_in(segment->data())[r].load(std::memory_order_relaxed) != mark_of(r))
         return error(StatusCode::unavailable, "rank {} mapped something else than the segment of rank {}; the ranks do not "
                      "share memory", r, rank);
     return {};
@@ -189,15 +190,14 @@ Result<std::shared_ptr<SharedGroup>> SharedGroup::form(Store& store, std::string
     const std::string round = std::to_string(&backing - backings.data());
     auto hellos = former.exchange(round, former.hello(backing));
     if (!hellos) return std::move(hellos).status();
-    std::vector<GroupMember> members;
-    collectives::GroupHeaps heaps{former.heap, {}};
     Status mapped;
     for (int r = 0; r < ranks && mapped.is_ok(); ++r)
-      mapped = former.map_peer(r, (*hellos)[static_cast<std::size_t>(r)], members, heaps);
+      mapped = former.map_peer(r, (*hellos)[static_cast<std::size_t>(r)]);
     Result<std::string> obstacle = former.agree_mapped(round, mapped);
     if (!obstacle) return std::move(obstacle).status();
     former.segment->seal_attach();
-    if (former.heap) former.heap->seal_attach();
+    if (former.job->heaps.own) former.job->heaps.own->seal_attach();
+    if (former.arena) former.arena->seal_attach();
     if (!obstacle->empty()) {
       SLIPRING_LOG(info, startup, "group {}: {} segments do not reach all ranks: {}", name, backing_name(backing), *obstacle);
       failure = error(StatusCode::unavailable, "{}", *obstacle);
@@ -210,8 +210,10 @@ Result<std::shared_ptr<SharedGroup>> SharedGroup::form(Store& store, std::string
     const bool oversubscribed = ranks_share_cpus(*hellos);
     SLIPRING_LOG(info, startup, "group {}: rank {} of {} on this node, segments {}{}", name, rank, ranks, backing_name(backing),
                  oversubscribed ? ", ranks share CPUs" : "");
-    return std::shared_ptr<SharedGroup>(new SharedGroup(rank, former.layout, std::move(members), std::move(heaps),
-                                                        wait_windows(config, oversubscribed), oversubscribed, former.counters));
+    former.job->rank = rank;
+    former.job->oversubscribed = oversubscribed;
+    former.job->windows = wait_windows(config, oversubscribed);
+    return std::shared_ptr<SharedGroup>(new SharedGroup(std::move(former.job), rank, former.layout, std::move(former.members)));
   }
   return std::move(failure).with("the ranks do not share memory; start them on one host, in one IPC and PID namespace or with a common /dev/shm");
 }

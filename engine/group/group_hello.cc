@@ -12,7 +12,7 @@ using nlohmann::json;
 
 std::string GroupHello::encode() const {
   return json{{"error", error}, {"settings", settings}, {"pid", process.pid}, {"start", process.start_ticks}, {"pid_namespace", pid_namespace},
-              {"cpus", cpus}, {"membarrier", membarrier}, {"segment", segment}, {"heap", heap}}
+              {"cpus", cpus}, {"membarrier", membarrier}, {"segment", segment}, {"heap", heap}, {"arena", arena}}
       .dump(-1, ' ', false, json::error_handler_t::replace);
 }
 
@@ -29,6 +29,7 @@ Result<GroupHello> GroupHello::decode(std::string_view text) {
     h.membarrier = j.at("membarrier").get<bool>();
     h.segment = j.at("segment").get<std::string>();
     h.heap = j.at("heap").get<std::string>();
+    h.arena = j.at("arena").get<std::string>();
   } catch (const json::exception& e) {
     return base::error(StatusCode::corrupt, "greeting of a rank cannot be read ({}); all ranks must run the same version",
                        e.what());

@@ -21,6 +21,7 @@ struct GroupHello {
   bool membarrier = false;
   std::string segment;   ///< address
   std::string heap;      ///< address, empty without a heap
+  std::string arena;     ///< address, empty if no groups can be made
 
   std::string encode() const;
   static Result<GroupHello> decode(std::string_view text);

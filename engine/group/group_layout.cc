@@ -10,6 +10,7 @@ namespace slipring::engine {
 namespace {
 constexpr std::size_t kPage = 4096;
 constexpr int kDefaultPlanLanes = 2;
+constexpr std::uint32_t kControlSlots = 16, kControlBytes = 8192;
 std::size_t pages(std::size_t bytes) noexcept { return (bytes + kPage - 1) / kPage * kPage; }
 }  // namespace
 
@@ -24,6 +25,7 @@ GroupLayout::GroupLayout(const base::ConfigValues& config, int ranks) {
   ring.slots = std::bit_ceil(static_cast<std::uint32_t>(config.channel_slots));
   ring.payload_bytes = static_cast<std::uint32_t>(pages(static_cast<std::size_t>(config.channel_bytes)));
   ring.start = start;
+  control_ring = {.slots = kControlSlots, .payload_bytes = kControlBytes, .start = start};
   plan_lanes = config.plan_rings < 0 ? kDefaultPlanLanes : static_cast<int>(config.plan_rings);
 }
 
@@ -33,12 +35,18 @@ std::size_t GroupLayout::counters_offset() const noexcept {
 
 std::size_t GroupLayout::header_bytes() const noexcept { return pages(counters_offset() + base::counters_bytes(1)); }
 
+std::size_t GroupLayout::ring_place(int peer, int ring_index, std::size_t bytes, std::size_t control_bytes) const noexcept {
+  const auto before = [&](int index) { return static_cast<std::size_t>(index) * bytes + (index > kControlRing ? control_bytes - bytes : 0); };
+  return static_cast<std::size_t>(peer) * before(rings_per_peer()) + before(ring_index);
+}
+
 std::size_t GroupLayout::ring_control_offset(int peer, int ring_index) const noexcept {
-  return direct_offset() + direct.area_bytes() + ring_number(peer, ring_index) * transports::shm_ring_control_bytes(ring);
+  return direct_offset() + direct.area_bytes() +
+         ring_place(peer, ring_index, transports::shm_ring_control_bytes(ring), transports::shm_ring_control_bytes(control_ring));
 }
 
 std::size_t GroupLayout::ring_payload_offset(int peer, int ring_index) const noexcept {
-  return pages(ring_control_offset(direct.ranks, 0)) + ring_number(peer, ring_index) * ring.payload_bytes;
+  return pages(ring_control_offset(direct.ranks, 0)) + ring_place(peer, ring_index, ring.payload_bytes, control_ring.payload_bytes);
 }
 
 std::size_t GroupLayout::total_bytes() const noexcept { return ring_payload_offset(direct.ranks, 0); }

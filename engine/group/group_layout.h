@@ -17,9 +17,9 @@ namespace slipring::engine {
 /// | magic .. rank | owner, before the address is told | peers |
 /// | left        | owner                  | peers   |
 /// | poison      | whoever fails first (claimed by compare-exchange); rank 0's segment only | all ranks |
-/// | seen[peer]  | that peer              | owner   |
+/// | marks[peer] | that peer              | owner   |
 /// | counters    | owner                  | tools   |
-/// Edges: RANK_LEFT (left), POISONED (poison.state).
+/// Edges: RANK_LEFT (left), PEER_DEPARTED (marks), POISONED (poison.state).
 struct PoisonRecord {
   enum State : std::uint32_t { clean = 0, claimed = 1, poisoned = 2 };
   std::atomic<std::uint32_t> state;
@@ -35,8 +35,14 @@ struct RankHeader {
   std::uint32_t rank;
   std::atomic<std::uint32_t> left;
   alignas(64) PoisonRecord poison;
-  // followed by std::uint64_t seen[ranks], then, at GroupLayout::counters_offset(), the owner's counters
+  // followed by marks[ranks], then, at GroupLayout::counters_offset(), the owner's counters
 };
+
+/// Follows the header: peer r says in marks[r] that it maps this memory, and at last that it is through with it.
+inline std::atomic<std::uint64_t>* marks_in(std::byte* memory) noexcept {
+  return reinterpret_cast<std::atomic<std::uint64_t>*>(memory + sizeof(RankHeader));
+}
+inline constexpr std::uint64_t kDepartedMark = 0x4445504152544544;  // "DEPARTED"
 
 inline constexpr std::uint64_t kGroupMagic = 0x31505247474e5253;  // "SRNGGRP1"
 inline constexpr std::uint32_t kGroupVersion = 1;
@@ -49,11 +55,13 @@ inline constexpr int kFirstPlanRing = 2;
 struct GroupLayout {
   collectives::DirectShape direct;
   transports::RingShape ring;
+  transports::RingShape control_ring;  ///< carries addresses only
   int plan_lanes = 1;
 
   GroupLayout(const base::ConfigValues& config, int ranks);
 
   int rings_per_peer() const noexcept { return kFirstPlanRing + plan_lanes; }
+  const transports::RingShape& ring_shape(int ring_index) const noexcept { return ring_index == kControlRing ? control_ring : ring; }
   /// The owner's counters, laid out by base/counters.h for one rank.
   std::size_t counters_offset() const noexcept;
   std::size_t header_bytes() const noexcept;
@@ -66,9 +74,8 @@ struct GroupLayout {
   std::size_t total_bytes() const noexcept;
 
  private:
-  std::size_t ring_number(int peer, int ring_index) const noexcept {
-    return static_cast<std::size_t>(peer) * static_cast<std::size_t>(rings_per_peer()) + static_cast<std::size_t>(ring_index);
-  }
+  /// Where the `index`-th ring of `peer` begins if each takes `bytes`, and the control ring `control_bytes`.
+  std::size_t ring_place(int peer, int ring_index, std::size_t bytes, std::size_t control_bytes) const noexcept;
 };
 
 }  // namespace slipring::engine

@@ -2,31 +2,98 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "base/log.h"
 #include "base/status.h"
+#include "transports/shm/shm_channel.h"
 
 namespace slipring::engine {
 
-SharedGroup::SharedGroup(int rank, const GroupLayout& layout, std::vector<GroupMember> members,
-                         collectives::GroupHeaps heaps, const base::WaitWindows& windows, bool oversubscribed,
-                         base::CounterBlock* counters)
-    : rank_(rank), layout_(layout), members_(std::move(members)), heaps_(std::move(heaps)), windows_(windows),
-      oversubscribed_(oversubscribed), record_(&header(0).poison), counters_(counters) {}
+namespace {
+
+base::CounterBlock* counters_in(std::byte* memory, const GroupLayout& layout) noexcept {
+  auto block = base::counter_block({memory + layout.counters_offset(), base::counters_bytes(1)}, 0);
+  return block ? *block : nullptr;
+}
+
+}  // namespace
+
+Status init_rank_memory(std::byte* memory, const GroupLayout& layout, int rank) {
+  const int ranks = layout.direct.ranks;
+  collectives::init_rank_area(memory + layout.direct_offset(), layout.direct);
+  for (int peer = 0; peer < ranks; ++peer)
+    for (int ring = 0; ring < layout.rings_per_peer(); ++ring)
+      if (Status s = transports::init_shm_ring(memory + layout.ring_control_offset(peer, ring), layout.ring_shape(ring)); !s) return s;
+  if (Status s = base::format_counters({memory + layout.counters_offset(), base::counters_bytes(1)}, 1); !s) return s;
+  auto* header = reinterpret_cast<RankHeader*>(memory);
+  header->version = kGroupVersion;
+  header->ranks = static_cast<std::uint32_t>(ranks);
+  header->rank = static_cast<std::uint32_t>(rank);
+  header->magic = kGroupMagic;
+  return {};
+}
+
+SharedGroup::SharedGroup(std::shared_ptr<Job> job, int rank, const GroupLayout& layout, std::vector<GroupMember> members)
+    : job_(std::move(job)), rank_(rank), layout_(layout), members_(std::move(members)), record_(&header(0).poison),
+      counters_(counters_in(memory(rank_), layout_)) {}
+
+SharedGroup::SharedGroup(std::shared_ptr<SharedGroup> parent, int rank, const GroupLayout& layout, std::vector<GroupMember> members)
+    : job_(parent->job_), parent_(std::move(parent)), rank_(rank), layout_(layout), members_(std::move(members)),
+      record_(&header(0).poison), counters_(counters_in(memory(rank_), layout_)) {}
+
+SharedGroup::~SharedGroup() {
+  if (parent_ && generation_ == base::fork_generation()) depart();
+}
+
+// The own memory is used anew once every peer has said, or can no longer say, that it is through with it.
+void SharedGroup::depart() noexcept {
+  using Peer = std::pair<const std::atomic<std::uint64_t>*, std::shared_ptr<const base::PeerProcess>>;
+  std::vector<Peer> peers;
+  for (int r = 0; r < ranks(); ++r) {
+    if (r == rank_) continue;
+    peers.emplace_back(&marks_in(memory(rank_))[r], member_of_job(r).liveness);
+    // PEER_DEPARTED: this rank reads and writes nothing of that memory any more.
+    marks_in(memory(r))[rank_].store(kDepartedMark, std::memory_order_release);
+  }
+  const auto through = [](const Peer& peer) {
+    const auto& [mark, process] = peer;
+    return (*mark).load(std::memory_order_acquire) == kDepartedMark || (process && process->gone());  // PEER_DEPARTED
+  };
+  const GroupMember& own = members_[static_cast<std::size_t>(rank_)];
+  job_->arena->retire(static_cast<std::size_t>(own.memory - own.segment->data()), layout_.total_bytes(),
+                      [peers = std::move(peers), through] { return std::all_of(peers.begin(), peers.end(), through); });
+}
 
 base::Doorbell& SharedGroup::doorbell(int rank) const noexcept {
   return reinterpret_cast<collectives::RankControl*>(memory(rank) + layout_.direct_offset())->doorbell;
 }
 
-collectives::DirectGroup SharedGroup::direct_group() const {
+Status SharedGroup::commit(std::size_t offset, std::size_t bytes) {
+  const GroupMember& own = members_[static_cast<std::size_t>(rank_)];
+  return own.segment->prefault(static_cast<std::size_t>(own.memory - own.segment->data()) + offset, bytes);
+}
+
+collectives::DirectGroup SharedGroup::direct_group() {
   std::vector<std::byte*> areas;
-  for (int r = 0; r < ranks(); ++r) areas.push_back(memory(r) + layout_.direct_offset());
-  return {rank_, layout_.direct, std::move(areas), heaps_};
+  collectives::GroupHeaps heaps{job_->heaps.own, {}};
+  for (int r = 0; r < ranks(); ++r) {
+    areas.push_back(memory(r) + layout_.direct_offset());
+    if (!job_->heaps.all.empty()) heaps.all.push_back(job_->heaps.all[static_cast<std::size_t>(job_rank(r))]);
+  }
+  return {rank_, layout_.direct, std::move(areas), std::move(heaps),
+          [this](std::size_t offset, std::size_t bytes) { return commit(layout_.direct_offset() + offset, bytes); }};
+}
+
+std::string SharedGroup::title() const {
+  if (!parent_) return "";
+  std::vector<int> ranks;
+  for (const GroupMember& m : members_) ranks.push_back(m.job_rank);
+  return fmt::format("group of job ranks {}", fmt::join(ranks, ", "));
 }
 
 std::string_view SharedGroup::transport(int peer) const noexcept {
-  const auto own = static_cast<std::size_t>(rank_);
-  return members_[static_cast<std::size_t>(peer)].process == members_[own].process ? "inproc" : "shm";
+  return member_of_job(peer).process == member_of_job(rank_).process ? "inproc" : "shm";
 }
 
 std::string_view SharedGroup::transport() const noexcept {
@@ -53,8 +120,15 @@ Status SharedGroup::poison(const Status& cause) noexcept {
   return earlier ? cause : earlier;  // ok: another rank is just writing the record; one's own cause will do
 }
 
+// Who aborts a communicator wants the groups that were made of it to end as well; other failures stay where they are.
+Status SharedGroup::abort_of_parent() const {
+  if (!parent_) return {};
+  Status above = parent_->interrupted();
+  return above.code() == StatusCode::aborted ? above : Status();
+}
+
 Status SharedGroup::interrupted() {
-  if (!poisoned()) return {};
+  if (!poisoned()) [[likely]] return parent_ ? abort_of_parent() : Status();
   const PoisonRecord& p = *record_;
   char text[sizeof(p.text)];
   std::memcpy(text, p.text, sizeof text);
@@ -70,8 +144,7 @@ Status SharedGroup::check_peers() {
     if (r == rank_ || !gone(r)) continue;
     if (header(r).left.load(std::memory_order_acquire) != 0) continue;  // RANK_LEFT
     return poison(base::error(StatusCode::peer_lost, "rank {} (pid {}) is gone: it was killed or exited without "
-                              "closing its communicator; look at that rank's own output", r,
-                              members_[static_cast<std::size_t>(r)].process.pid));
+                              "closing its communicator; look at that rank's own output", r, member_of_job(r).process.pid));
   }
   return {};
 }

@@ -75,6 +75,20 @@ class SLIPRING_API Communicator {
   Communicator& operator=(const Communicator&) = delete;
   ~Communicator();
 
+  /// False for an empty one: not joined, moved from, or of a rank that is not in the group.
+  explicit operator bool() const noexcept { return impl_ != nullptr; }
+
+  // Further communicators of this one's ranks: any number, overlapping, at the same time, from different threads. Each
+  // has its own memory and order of operations; a failure in one leaves the others usable, but abort() of this one ends
+  // them too. They may outlive it.
+
+  /// Every rank calls it. Ranks that give the same color form a communicator, in the order of key, then of rank() here;
+  /// a rank with a negative color gets an empty one.
+  Communicator split(int color, int key = 0);
+  /// The communicator of the listed ranks, in that order. Called by them, all with the same list; another rank that
+  /// calls it gets an empty one at once. Two ranks must form the groups that they share in the same order.
+  Communicator create_group(std::span<const int> ranks);
+
   int rank() const noexcept;
   int size() const noexcept;
   int local_rank() const noexcept;  ///< index among the ranks of this node

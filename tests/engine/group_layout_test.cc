@@ -24,14 +24,13 @@ TEST(GroupLayout, of_two_ranks_takes_less_than_16_mib_even_with_every_ring_in_us
 TEST(GroupLayout, parts_do_not_overlap_and_begin_at_lines_or_pages) {
   for (const int ranks : {1, 2, 3, 8, 16}) {
     const GroupLayout layout(base::ConfigValues{}, ranks);
-    const std::size_t control = transports::shm_ring_control_bytes(layout.ring);
     EXPECT_GE(layout.direct_offset(), sizeof(RankHeader) + static_cast<std::size_t>(ranks) * 8);
     std::size_t end = layout.direct_offset() + layout.direct.area_bytes();
     for (int peer = 0; peer < ranks; ++peer)
       for (int ring = 0; ring < layout.rings_per_peer(); ++ring) {
         EXPECT_GE(layout.ring_control_offset(peer, ring), end);
         EXPECT_EQ(layout.ring_control_offset(peer, ring) % 64, 0u);
-        end = layout.ring_control_offset(peer, ring) + control;
+        end = layout.ring_control_offset(peer, ring) + transports::shm_ring_control_bytes(layout.ring_shape(ring));
       }
     EXPECT_GE(layout.reserved_bytes(), end);
     end = layout.reserved_bytes();
@@ -39,7 +38,7 @@ TEST(GroupLayout, parts_do_not_overlap_and_begin_at_lines_or_pages) {
       for (int ring = 0; ring < layout.rings_per_peer(); ++ring) {
         EXPECT_EQ(layout.ring_payload_offset(peer, ring), end);
         EXPECT_EQ(end % 4096, 0u);
-        end += layout.ring.payload_bytes;
+        end += layout.ring_shape(ring).payload_bytes;
       }
     EXPECT_EQ(layout.total_bytes(), end);
   }

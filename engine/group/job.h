@@ -1,0 +1,34 @@
+// Job: what all communicators of one rank have in common: the ranks that met at the store, their heaps, and the memory
+// in which groups of them live. Made when the rank joins; shared by its communicators; immutable but for the arena.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "base/liveness.h"
+#include "base/segment.h"
+#include "base/wait.h"
+#include "collectives/direct/rank_area.h"
+#include "engine/group/group_arena.h"
+
+namespace slipring::engine {
+
+struct JobMember {
+  base::ProcessId process;
+  /// Null where the process cannot be seen: a rank in another PID namespace is missed by timeout only.
+  std::shared_ptr<const base::PeerProcess> liveness;
+  std::shared_ptr<base::Segment> arena;  ///< null if the job has none
+
+  bool gone() const noexcept { return liveness && liveness->gone(); }
+};
+
+struct Job {
+  int rank = 0;
+  std::vector<JobMember> members;  ///< by rank of the job
+  collectives::GroupHeaps heaps;   ///< by rank of the job
+  std::unique_ptr<GroupArena> arena;
+  base::WaitWindows windows;
+  bool oversubscribed = false;     ///< some ranks share a CPU
+};
+
+}  // namespace slipring::engine
