@@ -72,8 +72,11 @@ enum class Operation : std::uint8_t {
   gather = 6,
   scatter = 7,
   all_to_all = 8,
-  split = 9,  ///< of a communicator; moves no data of the user's
+  split = 9,  ///< the making of a group; moves no data of the user's
 };
+
+/// Operations that users call; those below are the engine's own.
+inline constexpr int kOperationCount = 9;
 
 enum class StepKind : std::uint8_t { send, receive, receive_reduce, copy };
 enum class Side : std::uint8_t { input, output };

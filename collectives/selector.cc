@@ -37,6 +37,7 @@ std::string Selector::why(Operation operation, std::size_t bytes) const {
       return broadcast_forced_ ? fmt::format("broadcast.algorithm asks for {}", broadcast_.algorithm)
                                : "all ranks are on one node and read the root's memory directly";
     case Operation::all_reduce: break;
+    default: return "all ranks are on one node and read each other's blocks directly";
   }
   if (all_reduce_forced_ && forced_.path == Path::one_shot && bytes > one_shot_max_bytes_)
     return fmt::format("all_reduce.algorithm asks for one_shot, but {} bytes exceed {}, what direct.one_shot_max_bytes leaves "

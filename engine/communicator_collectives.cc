@@ -152,19 +152,14 @@ Result<Selection> CommunicatorImpl::explain(std::string_view operation, std::siz
     selection.reason = "a group of one has nothing to exchange";
     return selection;
   }
-  Operation which;
+  int number = 0;
+  while (number < collectives::kOperationCount && collectives::operation_name(static_cast<Operation>(number)) != operation) ++number;
+  if (number == collectives::kOperationCount)
+    return base::error(StatusCode::invalid_argument, "operation \"{}\" is not a collective", operation);
+  const auto which = static_cast<Operation>(number);
   collectives::PathChoice choice{Path::two_phase, "direct"};
-  if (operation == "all_reduce") {
-    which = Operation::all_reduce;
-    choice = selector_.all_reduce(bytes);
-  } else if (operation == "broadcast") {
-    which = Operation::broadcast;
-    choice = selector_.broadcast();
-  } else if (operation == "barrier") {
-    which = Operation::barrier;
-  } else {
-    return base::error(StatusCode::invalid_argument, "operation \"{}\" is not one of all_reduce, broadcast, barrier", operation);
-  }
+  if (which == Operation::all_reduce) choice = selector_.all_reduce(bytes);
+  if (which == Operation::broadcast) choice = selector_.broadcast();
   selection.algorithm = choice.algorithm;
   selection.chunk_bytes = choice.path == Path::plan ? static_cast<std::size_t>(config_.plan_chunk_bytes)
                           : choice.path == Path::one_shot ? bytes : group_->layout().direct.chunk_bytes;

@@ -52,7 +52,7 @@ std::string fact(const std::vector<Fact>& facts, std::string_view name) {
 std::vector<Fact> header_facts(const Communicator& comm, const Options& options,
                                const std::vector<AffinityText>& affinities, std::size_t cpus) {
   const std::vector<Fact> host = host_facts();
-  const std::string form = options.operation->reduces
+  const std::string form = options.operation->has_out_of_place_form
                                ? (options.out_of_place ? ", out of place" : ", in place")
                            : options.in_place ? ", in place"
                                               : "";
@@ -61,8 +61,8 @@ std::vector<Fact> header_facts(const Communicator& comm, const Options& options,
       {"slipring-perf", SLIPRING_VERSION},
       {"operation", fmt::format("{}{}, buffers {}, check {}", options.operation->name, form,
                                 options.heap ? "heap" : "private", options.check ? "every element" : "off")},
-      {"ranks", fmt::format("{} {} on {} node(s)", comm.size(), options.threads > 0 ? "threads" : "processes",
-                            comm.nodes())},
+      {"ranks", fmt::format("{} {} on {} node(s){}", comm.size(), options.threads > 0 ? "threads" : "processes", comm.nodes(),
+                            options.groups > 1 ? fmt::format(", in {} groups at the same time", options.groups) : "")},
       {"ranks per core", fmt::format("{:.4g}", cpus ? static_cast<double>(local_size) /
                                                           static_cast<double>(std::min(cpus, local_size))
                                                     : 0.0)},
@@ -121,22 +121,28 @@ Row make_row(const Communicator& comm, const Options& options, std::size_t bytes
   row.busbw_gbps = row.algbw_gbps * info.bus_factor(comm.size());
   row.wrong = measured.wrong;
   row.checked = options.check;
-  row.in_place = info.reduces ? !options.out_of_place : options.in_place;
+  row.in_place = info.has_out_of_place_form ? !options.out_of_place : options.in_place;
   row.buffers = options.heap ? "heap" : "private";
   row.samples = measured.samples;
   row.batch = measured.batch;
+  row.groups = options.groups;
   return row;
 }
 
 void require_ranks(const Communicator& comm, const Options& options) {
   const OperationInfo& info = *options.operation;
-  if (comm.size() < info.min_ranks) {
+  if (comm.size() % options.groups != 0) {
     throw Error(Status(StatusCode::invalid_argument,
-                       fmt::format("{} needs {} ranks, not {}", info.name, info.min_ranks, comm.size())));
+                       fmt::format("--groups {} does not divide the {} ranks", options.groups, comm.size())));
   }
-  if (info.rooted && options.root >= comm.size()) {
+  const int ranks = comm.size() / options.groups;
+  if (ranks < info.min_ranks) {
     throw Error(Status(StatusCode::invalid_argument,
-                       fmt::format("root {} is not among the {} ranks", options.root, comm.size())));
+                       fmt::format("{} needs {} ranks, not {}", info.name, info.min_ranks, ranks)));
+  }
+  if (info.rooted && options.root >= ranks) {
+    throw Error(Status(StatusCode::invalid_argument,
+                       fmt::format("root {} is not among the {} ranks", options.root, ranks)));
   }
 }
 
@@ -155,17 +161,19 @@ int run_bench(Communicator& comm, const Options& options, const ResidentMemory& 
   if (comm.rank() == 0) report->header(header_facts(comm, options, affinities, cpus));
 
   std::uint64_t wrong = 0;
-  const std::vector<std::size_t> sizes =
-      options.operation->has_size
-          ? sweep(options.min_bytes, options.max_bytes, options.factor, dtype_bytes(options.dtype))
-          : std::vector<std::size_t>{0};
+  Communicator split = options.groups > 1 ? comm.split(comm.rank() % options.groups) : Communicator();
+  Communicator& group = options.groups > 1 ? split : comm;
+  const std::size_t unit = dtype_bytes(options.dtype) * static_cast<std::size_t>(options.operation->in_blocks ? group.size() : 1);
+  const std::vector<std::size_t> sizes = options.operation->has_size
+                                             ? sweep(options.min_bytes, options.max_bytes, options.factor, unit)
+                                             : std::vector<std::size_t>{0};
   Options sized = options;
   sized.max_bytes = sizes.back();  // buffers no larger than what is visited
-  const std::unique_ptr<Operation> operation = options.operation->make(comm, sized);
+  const std::unique_ptr<Operation> operation = options.operation->make(group, sized);
   for (const std::size_t bytes : sizes) {
     const Measurement measured = measure(comm, *operation, options, bytes / dtype_bytes(options.dtype));
     wrong += measured.wrong;
-    if (comm.rank() == 0) report->row(make_row(comm, options, bytes, measured));
+    if (comm.rank() == 0) report->row(make_row(group, options, bytes, measured));
   }
 
   const auto overheads = gather(comm, overhead(options, before_join, operation->buffer_bytes(), comm.size()));

@@ -107,13 +107,10 @@ Measurement measure(Communicator& comm, Operation& operation, const Options& opt
   // Once more afterwards: the many operations in between must not have left anything behind.
   if (options.check) result.wrong += operation.wrong() + wrong_in_one_run(comm, operation, count);
 
-  const auto all =
-      gather(comm, std::array<double, 3>{result.time_us.median, result.time_us.min, result.time_us.p99});
-  for (const auto& [median, min, p99] : all) {
-    result.time_us.median = std::max(result.time_us.median, median);
-    result.time_us.min = std::max(result.time_us.min, min);
-    result.time_us.p99 = std::max(result.time_us.p99, p99);
-  }
+  const auto all = gather(comm, result.time_us);
+  for (const Statistics& other : all)
+    for (const auto figure : {&Statistics::median, &Statistics::min, &Statistics::p90, &Statistics::p99, &Statistics::p999, &Statistics::max})
+      result.time_us.*figure = std::max(result.time_us.*figure, other.*figure);
   const auto wrongs = gather(comm, result.wrong);
   result.wrong = 0;
   for (const std::uint64_t wrong : wrongs) result.wrong += wrong;

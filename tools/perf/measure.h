@@ -18,6 +18,7 @@ struct Measurement {
   std::int64_t batch = 1;  ///< runs per sample
 };
 
+/// `comm` is of all ranks, of which each group runs an `operation` of its own at the same time.
 Measurement measure(Communicator& comm, Operation& operation, const Options& options, std::size_t count);
 
 }  // namespace slipring::tools::perf

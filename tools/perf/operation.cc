@@ -7,7 +7,8 @@
 namespace slipring::tools::perf {
 
 std::span<const OperationInfo* const> operations() {
-  static constexpr const OperationInfo* kAll[] = {&kAllReduce, &kBroadcast, &kBarrier, &kSendRecv, &kStream};
+  static constexpr const OperationInfo* kAll[] = {&kAllReduce, &kReduce, &kBroadcast, &kAllGather, &kReduceScatter, &kGather,
+                                                   &kScatter,   &kAllToAll, &kBarrier, &kSendRecv, &kStream};
   return kAll;
 }
 

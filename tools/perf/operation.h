@@ -42,6 +42,8 @@ struct OperationInfo {
   bool has_size = true;                 ///< false: one row, of 0 bytes
   bool reduces = false;
   bool rooted = false;
+  bool in_blocks = false;  ///< the size is that of one block per rank together
+  bool has_out_of_place_form = false;
   bool has_in_place_form = false;
   int min_ranks = 1;
   /// One run is this many operations, as a ping-pong is two messages.

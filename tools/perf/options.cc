@@ -59,18 +59,22 @@ void declare(CLI::App& app, Options& options, std::string& operation, std::strin
       ->capture_default_str();
   app.add_option("-d,--dtype", parsed(options.dtype, parse_dtype), "f32 f64 i32 i64 (f32)");
   app.add_option("-o,--redop", parsed(options.redop, parse_reduce_op), "sum prod min max avg (sum)");
-  app.add_option("-r,--root", options.root, "root of broadcast")
+  app.add_option("-r,--root", options.root, "root of broadcast, reduce, gather and scatter")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
   app.add_option("-a,--algo", options.algorithm, "algorithm of all_reduce or broadcast")
       ->capture_default_str();
   app.add_option("-c,--check", options.check, "0|1: compare every element with the expected one (1)");
-  app.add_flag("--out-of-place", options.out_of_place, "all_reduce: separate input and output");
+  app.add_flag("--out-of-place", options.out_of_place, "all_reduce and reduce: separate input and output");
   app.add_flag(
       "--in-place", options.in_place,
       "stream: the producer stores into the slot and the consumer sums there, instead of copies from and to "
       "user buffers");
   app.add_flag("--heap", options.heap, "user buffers in the heap, where peers reach them without staging");
+  app.add_option("--groups", options.groups,
+                 "split the ranks into that many groups (rank r into group r mod K) that run at the same time")
+      ->check(CLI::Range(1, 4096))
+      ->capture_default_str();
   app.add_option(
       "--pin", pin,
       "1 (default): one rank per core if there are as many cores; 0: leave ranks alone; or a CPU list such "
@@ -96,7 +100,7 @@ std::string contradiction(const Options& options) {
   if (options.algorithm != "auto" && info.algorithm_key.empty()) {
     return fmt::format("{} has no algorithms to choose from with --algo", info.name);
   }
-  if (options.out_of_place && !info.reduces) return fmt::format("{} has no --out-of-place form", info.name);
+  if (options.out_of_place && !info.has_out_of_place_form) return fmt::format("{} has no --out-of-place form", info.name);
   if (options.in_place && !info.has_in_place_form) return fmt::format("{} has no --in-place form", info.name);
   return {};
 }

@@ -108,14 +108,14 @@ std::uint64_t Pattern::wrong_data(const void* buffer, std::size_t count, int ran
   return differing(buffer, count, data_of(rank), first);
 }
 
-std::uint64_t Pattern::wrong_reduction(const void* buffer, std::size_t count) const {
+std::uint64_t Pattern::wrong_reduction(const void* buffer, std::size_t count, std::size_t first) const {
   return differing(
       buffer, count,
       with_type(dtype_,
                 [&]<class T>(T) {
                   return period_of<T>([&](std::size_t i) { return reduced<T>(op_, ranks_, seed_, i); });
                 }),
-      0);
+      first);
 }
 
 std::uint64_t Pattern::differing(const void* buffer, std::size_t count,

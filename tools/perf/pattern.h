@@ -24,8 +24,8 @@ class Pattern {
   void fill(void* buffer, std::size_t count, int rank, std::size_t first = 0) const;
   /// Elements of `buffer` that are not the data of `rank` from its element `first` on.
   std::uint64_t wrong_data(const void* buffer, std::size_t count, int rank, std::size_t first = 0) const;
-  /// Elements of `buffer` that are not the reduction of all ranks' data.
-  std::uint64_t wrong_reduction(const void* buffer, std::size_t count) const;
+  /// Elements of `buffer` that are not the reduction of all ranks' data, from its element `first` on.
+  std::uint64_t wrong_reduction(const void* buffer, std::size_t count, std::size_t first = 0) const;
 
  private:
   std::vector<std::byte> data_of(int rank) const;

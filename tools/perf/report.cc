@@ -32,6 +32,10 @@ nlohmann::ordered_json to_json(const Row& row) {
       {"buffers", row.buffers},
       {"samples", row.samples},
       {"batch", row.batch},
+      {"groups", row.groups},
+      {"p90_us", row.time_us.p90},
+      {"p999_us", row.time_us.p999},
+      {"max_us", row.time_us.max},
   };
 }
 

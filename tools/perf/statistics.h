@@ -1,4 +1,4 @@
-// Median, minimum and 99th percentile of timed samples. Pure; any thread.
+// Median and percentiles of timed samples. Pure; any thread.
 #pragma once
 
 #include <vector>
@@ -8,7 +8,11 @@ namespace slipring::tools::perf {
 struct Statistics {
   double median = 0;
   double min = 0;
-  double p99 = 0;  ///< nearest rank: with fewer than 100 samples it is the largest
+  // Nearest rank: with fewer than 100 samples p99 is the largest.
+  double p90 = 0;
+  double p99 = 0;
+  double p999 = 0;
+  double max = 0;
 };
 
 /// `samples` is not empty.

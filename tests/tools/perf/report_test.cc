@@ -38,7 +38,7 @@ Row some_row() {
   row.nodes = 1;
   row.algo = "one_shot";
   row.transport = "shm";
-  row.time_us = {0.25, 0.125, 1.5};
+  row.time_us = {.median = 0.25, .min = 0.125, .p99 = 1.5};
   row.algbw_gbps = 4.096;
   row.busbw_gbps = 4.096;
   row.buffers = "private";

@@ -30,6 +30,9 @@ def rows(*words, **more):
     return [json.loads(line) for line in run(*words, *QUICK, "--json", "-", **more).stdout.splitlines()]
 
 
+OPERATIONS = ("all_reduce reduce broadcast all_gather reduce_scatter gather scatter all_to_all barrier send_recv stream").split()
+
+
 class Perf(unittest.TestCase):
     def assert_right(self, found, count):
         self.assertEqual(len(found), count)
@@ -41,7 +44,8 @@ class Perf(unittest.TestCase):
             self.assertLessEqual(row["time_us"], row["p99_us"])
 
     def test_every_operation_runs_in_processes_and_in_threads(self):
-        for op, count in (("all_reduce", 3), ("broadcast", 3), ("barrier", 1), ("send_recv", 3), ("stream", 3)):
+        for op in OPERATIONS:
+            count = 1 if op == "barrier" else 3
             for ranks in (["--procs", "2"], ["--threads", "2"], ["--threads", "3"]):
                 with self.subTest(op=op, ranks=ranks):
                     found = rows(op, *ranks, "-b", "4", "-e", "1M", "-f", "512")
@@ -58,9 +62,18 @@ class Perf(unittest.TestCase):
 
     def test_forms(self):
         for words in (["all_reduce", "--out-of-place"], ["all_reduce", "--heap"], ["all_reduce", "--heap", "--out-of-place"],
-                      ["broadcast", "-r", "1"], ["stream", "--in-place"], ["send_recv", "--heap"], ["stream", "--heap"]):
+                      ["broadcast", "-r", "1"], ["reduce", "-r", "1"], ["reduce", "--out-of-place"],
+                      ["gather", "-r", "1", "--heap"], ["scatter", "-r", "1", "--heap"], ["all_to_all", "--heap"], ["stream", "--in-place"], ["send_recv", "--heap"], ["stream", "--heap"]):
             with self.subTest(words=words):
                 self.assert_right(rows(*words, "--procs", "2", "-b", "12", "-e", "3M", "-f", "500"), 3)
+
+    def test_groups_run_at_the_same_time(self):
+        for op in ("all_reduce", "all_gather", "barrier"):
+            with self.subTest(op=op):
+                found = rows(op, "--threads", "6", "--groups", "3", "-b", "4K", "-e", "4K")
+                self.assert_right(found, 1)
+                self.assertEqual((found[0]["ranks"], found[0]["groups"]), (2, 3))
+        self.assertIn("--groups 2 does not divide the 3 ranks", run("barrier", "--threads", "3", "--groups", "2", status=1).stderr)
 
     def test_an_algorithm_is_obeyed(self):
         for algorithm in ("one_shot", "two_phase", "ring"):
@@ -70,7 +83,7 @@ class Perf(unittest.TestCase):
                 self.assertEqual(found[0]["algo"], algorithm)
 
     def test_zero_elements(self):
-        for op in ("all_reduce", "broadcast", "send_recv", "stream"):
+        for op in OPERATIONS:
             with self.subTest(op=op):
                 self.assert_right(rows(op, "--threads", "2", "-b", "0", "-e", "0"), 1)
 

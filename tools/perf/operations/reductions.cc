@@ -6,10 +6,12 @@
 namespace slipring::tools::perf {
 namespace {
 
-class AllReduce final : public Operation {
+/// all_reduce, or reduce: the same but that only the root gets the result.
+class Reduction final : public Operation {
  public:
-  AllReduce(Communicator& comm, const Options& options)
+  Reduction(Communicator& comm, const Options& options, int root)
       : comm_(comm),
+        root_(root),
         dtype_(options.dtype),
         op_(options.redop),
         in_place_(!options.out_of_place),
@@ -29,10 +31,16 @@ class AllReduce final : public Operation {
   }
 
   void run(std::int64_t times) override {
-    for (std::int64_t i = 0; i < times; ++i) comm_.all_reduce(input_.data(), result(), count_, dtype_, op_);
+    if (root_ < 0)
+      for (std::int64_t i = 0; i < times; ++i) comm_.all_reduce(input_.data(), result(), count_, dtype_, op_);
+    else
+      for (std::int64_t i = 0; i < times; ++i) comm_.reduce(input_.data(), result(), count_, dtype_, op_, root_);
   }
 
   std::uint64_t wrong() const override {
+    if (root_ >= 0 && root_ != comm_.rank())  // gets nothing, and its input stays as it is
+      return data_ == Data::timed ? wrong_constant(input_.data(), count_, dtype_, fixed_point(op_))
+                                  : pattern_.wrong_data(input_.data(), count_, comm_.rank());
     if (data_ == Data::timed) return wrong_constant(result(), count_, dtype_, fixed_point(op_));
     const std::uint64_t damaged_input =
         in_place_ ? 0 : pattern_.wrong_data(input_.data(), count_, comm_.rank());
@@ -45,6 +53,7 @@ class AllReduce final : public Operation {
   std::byte* result() const { return in_place_ ? input_.data() : output_.data(); }
 
   Communicator& comm_;
+  int root_;  ///< -1: every rank gets the result
   DType dtype_;
   ReduceOp op_;
   bool in_place_;
@@ -63,9 +72,21 @@ const OperationInfo kAllReduce{
     .meaning = "every rank gets the reduction of all ranks' buffers",
     .algorithm_key = "all_reduce.algorithm",
     .reduces = true,
+    .has_out_of_place_form = true,
     .bus_factor = [](int ranks) { return 2.0 * (ranks - 1) / ranks; },
     .make = [](Communicator& comm, const Options& options) -> std::unique_ptr<Operation> {
-      return std::make_unique<AllReduce>(comm, options);
+      return std::make_unique<Reduction>(comm, options, -1);
+    },
+};
+
+const OperationInfo kReduce{
+    .name = "reduce",
+    .meaning = "the root gets the reduction of all ranks' buffers",
+    .reduces = true,
+    .rooted = true,
+    .has_out_of_place_form = true,
+    .make = [](Communicator& comm, const Options& options) -> std::unique_ptr<Operation> {
+      return std::make_unique<Reduction>(comm, options, options.root);
     },
 };
 
