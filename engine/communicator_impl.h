@@ -48,9 +48,9 @@ class CommunicatorImpl {
  public:
   /// Meets the other ranks at the store that the options or the environment name.
   static Result<std::shared_ptr<CommunicatorImpl>> join(const JobOptions& options);
-  /// Meets them at a given store; used for threads.
+  /// Meets them at a given store, where `meeting` keeps groups apart; used for threads.
   static Result<std::shared_ptr<CommunicatorImpl>> join_at(Store& store, int rank, int size, const base::Config& config,
-                                                           const base::Deadline& deadline);
+                                                           const base::Deadline& deadline, std::string_view meeting = "world");
   CommunicatorImpl(std::shared_ptr<SharedGroup> group, const base::ConfigValues& config, const base::FaultPoint& fault);
   ~CommunicatorImpl();
   CommunicatorImpl(const CommunicatorImpl&) = delete;

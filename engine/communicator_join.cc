@@ -2,6 +2,7 @@
 #include "base/log.h"
 #include "base/status.h"
 #include "engine/communicator_impl.h"
+#include "engine/unique_id.h"
 
 namespace slipring::engine {
 
@@ -23,7 +24,16 @@ Result<std::shared_ptr<CommunicatorImpl>> CommunicatorImpl::join(const JobOption
   auto config = base::Config::load(options.config);
   if (!config) return std::move(config).status();
   if (Status s = base::configure_log(*config); !s) return s;
-  auto where = rank_environment(options);
+  JobOptions named = options;
+  std::string group = "world";
+  if (UniqueId::is_one(options.store)) {
+    auto id = UniqueId::parse(options.store);
+    if (!id) return std::move(id).status();
+    group = id->meeting;
+    named.store = id->store_url;
+    named.job_token = id->job_token;
+  }
+  auto where = rank_environment(named);
   if (!where) return std::move(where).status();
   base::set_log_rank_of_process(where->rank);
   const base::Deadline deadline = base::Deadline::after_ms(config->values().startup_timeout_ms);
@@ -36,15 +46,15 @@ Result<std::shared_ptr<CommunicatorImpl>> CommunicatorImpl::join(const JobOption
     if (!opened) return std::move(opened).status().with(fmt::format("rank {} of {} joining", where->rank, where->size));
     store = *opened;
   }
-  return join_at(*store, where->rank, where->size, *config, deadline);
+  return join_at(*store, where->rank, where->size, *config, deadline, group);
 }
 
 Result<std::shared_ptr<CommunicatorImpl>> CommunicatorImpl::join_at(Store& store, int rank, int size, const base::Config& config,
-                                                                    const base::Deadline& deadline) {
+                                                                    const base::Deadline& deadline, std::string_view meeting) {
   auto fault = base::FaultPoint::parse(config.values().test_fault, rank,
                                        static_cast<std::uint64_t>(config.values().test_counter_start));
   if (!fault) return std::move(fault).status();
-  auto group = SharedGroup::form(store, "world", rank, size, config.values(), deadline);
+  auto group = SharedGroup::form(store, meeting, rank, size, config.values(), deadline);
   if (!group) return std::move(group).status().with(fmt::format("rank {} of {} joining at {}", rank, size, store.url()));
   return std::make_shared<CommunicatorImpl>(*group, config.values(), *fault);
 }

@@ -41,7 +41,7 @@ class CommunicatorImpl;
 struct JobOptions {
   int rank = -1;
   int size = -1;
-  std::string store;      ///< "tcp://127.0.0.1:PORT", "file:///DIRECTORY", or "" for the environment's
+  std::string store;      ///< "tcp://127.0.0.1:PORT", "file:///DIRECTORY", a unique id (world.h), or "" for the environment's
   std::string job_token;  ///< secret that the ranks of one job share
   /// Configuration values by key, e.g. {{"wait.spin_ns", "0"}}; they win over environment and files.
   std::map<std::string, std::string> config;

@@ -41,7 +41,7 @@ class Exports(unittest.TestCase):
         symbols = self.symbols()
         for name in ("slipring::Communicator::join(", "slipring::Communicator::all_reduce(", "slipring::run_threads(",
                      "slipring::Producer::loan(", "slipring::Consumer::peek(", "typeinfo for slipring::Error",
-                     "slipring::Status::to_string"):
+                     "slipring::Status::to_string", "slipring_all_reduce", "slipring_last_error", "slipring::init("):
             self.assertTrue(any(symbol.startswith(name) for symbol in symbols), name)
 
     def test_the_soname_has_the_major_version(self):
