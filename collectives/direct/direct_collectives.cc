@@ -14,6 +14,17 @@ DirectCollectives::DirectCollectives(DirectGroup group, base::Waiter& waiter, co
       seen_reduced_(static_cast<std::size_t>(group_.ranks()), g_) {
   for (int r = 0; r < group_.ranks(); ++r)
     if (r != group_.rank()) peers_.push_back({&group_.control(r), r});
+  if (group_.threads() != nullptr) part_sources_.assign(static_cast<std::size_t>(group_.threads()->parts()), sources_);
+}
+
+void DirectCollectives::reduce_large(std::byte* out, std::byte* out2, std::size_t count, std::size_t element_bytes, ReduceFn kernel,
+                                     int divisor) {
+  if (part_sources_.empty()) return kernel(out, out2, sources_.data(), group_.ranks(), count, divisor);
+  share(count * element_bytes, [&](int part, std::size_t begin, std::size_t end) {
+    std::vector<const void*>& sources = part_sources_[static_cast<std::size_t>(part)];
+    for (std::size_t r = 0; r < sources.size(); ++r) sources[r] = static_cast<const std::byte*>(sources_[r]) + begin;
+    kernel(out + begin, out2 == nullptr ? nullptr : out2 + begin, sources.data(), group_.ranks(), (end - begin) / element_bytes, divisor);
+  });
 }
 
 Status DirectCollectives::await_all_published() {

@@ -80,6 +80,9 @@ class DirectCollectives {
   std::uint64_t operation() const noexcept { return k_; }
 
  private:
+  /// Below it a hand-over to a thread and back costs more than it saves.
+  static constexpr std::size_t kSharedBytes = 32 * 1024;
+
   struct Peer {
     RankControl* control;
     int rank;
@@ -151,6 +154,19 @@ class DirectCollectives {
     fingerprint_ = fingerprint;
     return {};
   }
+  /// Does a large piece of work together with the threads that the rank lends, if any: body(part, begin, end) on [0, bytes).
+  template <class Body>
+  void share(std::size_t bytes, Body&& body) {
+    base::LentThreads* threads = group_.threads();
+    if (threads == nullptr || bytes < kSharedBytes) [[likely]] return body(0, std::size_t{0}, bytes);
+    threads->share(bytes, body);
+  }
+  void hand_over(std::byte* to, const std::byte* from, std::size_t bytes) {
+    share(bytes, [=](int, std::size_t begin, std::size_t end) { base::copy_handed_over(to + begin, from + begin, end - begin); });
+  }
+  /// The kernel over sources_, whose addresses are those of the first element.
+  void reduce_large(std::byte* out, std::byte* out2, std::size_t count, std::size_t element_bytes, ReduceFn kernel, int divisor);
+
   Status confirm_previous();
   Status prepare_boxes() {
     if (boxes_ready_) [[likely]] return {};
@@ -201,6 +217,7 @@ class DirectCollectives {
   Publication* own_publications_;
   std::vector<Peer> peers_;
   std::vector<const void*> sources_;   // one per rank, in rank order
+  std::vector<std::vector<const void*>> part_sources_;  // as sources_, for each part that a lent thread does
   std::vector<const std::byte*> inputs_;  // heap buffers of the operation under way, one per rank
   std::vector<std::byte*> outputs_;
   std::vector<Found> found_;  // peers' blocks of the exchange under way, by rank

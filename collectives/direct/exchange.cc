@@ -120,8 +120,8 @@ void DirectCollectives::reduce_range(const Rows& own, std::size_t first, std::si
       sources_[static_cast<std::size_t>(peer.rank)] = block.rows.address(block.first + at);
     }
     sources_[own_index()] = memory;
-    reduction.kernel(static_cast<std::byte*>(reduction.out) + first + at, nullptr, sources_.data(), group_.ranks(),
-                     run / reduction.element_bytes, reduction.divisor);
+    reduce_large(static_cast<std::byte*>(reduction.out) + first + at, nullptr, run / reduction.element_bytes, reduction.element_bytes,
+                 reduction.kernel, reduction.divisor);
   });
 }
 
@@ -157,7 +157,9 @@ Status DirectCollectives::stage_pieces(const Exchange& exchange, std::size_t fir
   for (const Peer& peer : peers_) {
     const Rows& block = exchange.send[static_cast<std::size_t>(peer.rank)];
     if (block.bytes <= first) continue;
-    block.hand_over(first, std::min(piece, block.bytes - first), slot + piece_of(exchange, group_.rank(), peer.rank) * piece);
+    std::byte* const to = slot + piece_of(exchange, group_.rank(), peer.rank) * piece;
+    share(std::min(piece, block.bytes - first),
+          [&](int, std::size_t begin, std::size_t end) { block.hand_over(first + begin, end - begin, to + begin); });
     if (exchange.shared) break;
   }
   tell_chunks(&RankControl::staged, g + 1);
@@ -237,11 +239,15 @@ Status DirectCollectives::take_piece(const Exchange& exchange, const Rows& to, i
                                      std::uint64_t g, std::size_t piece) {
   const Rows& block = found_[static_cast<std::size_t>(from)].rows;
   if (block.base != nullptr) {
-    block.for_each(first, bytes, [&](const std::byte* memory, std::size_t run, std::size_t at) { to.fill(first + at, run, memory); });
+    share(bytes, [&](int, std::size_t begin, std::size_t end) {
+      block.for_each(first + begin, end - begin,
+                     [&](const std::byte* memory, std::size_t run, std::size_t at) { to.fill(first + begin + at, run, memory); });
+    });
     return {};
   }
   if (Status s = await_chunks(&RankControl::staged, from, g + 1); !s) return s;
-  to.fill(first, bytes, group_.slot(from, g) + piece_of(exchange, from, group_.rank()) * piece);
+  const std::byte* const slot = group_.slot(from, g) + piece_of(exchange, from, group_.rank()) * piece;
+  share(bytes, [&](int, std::size_t begin, std::size_t end) { to.fill(first + begin, end - begin, slot + begin); });
   return {};
 }
 

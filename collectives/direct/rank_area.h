@@ -23,6 +23,7 @@
 #include <vector>
 
 #include "base/heap.h"
+#include "base/lent_threads.h"
 #include "base/wait.h"
 
 namespace slipring::collectives {
@@ -91,8 +92,10 @@ using CommitArea = std::function<Status(std::size_t offset, std::size_t bytes)>;
 /// One rank's view of all areas.
 class DirectGroup {
  public:
-  DirectGroup(int rank, const DirectShape& shape, std::vector<std::byte*> areas, GroupHeaps heaps, CommitArea commit)
-      : rank_(rank), shape_(shape), areas_(std::move(areas)), heaps_(std::move(heaps)), commit_(std::move(commit)) {}
+  DirectGroup(int rank, const DirectShape& shape, std::vector<std::byte*> areas, GroupHeaps heaps, CommitArea commit,
+              std::shared_ptr<base::LentThreads> threads)
+      : rank_(rank), shape_(shape), areas_(std::move(areas)), heaps_(std::move(heaps)), commit_(std::move(commit)),
+        threads_(std::move(threads)) {}
 
   int rank() const noexcept { return rank_; }
   int ranks() const noexcept { return shape_.ranks; }
@@ -101,6 +104,7 @@ class DirectGroup {
   std::byte* box(int rank, unsigned parity) const noexcept { return areas_[rank] + shape_.box_offset(parity); }
   std::byte* slot(int rank, std::uint64_t g) const noexcept { return areas_[rank] + shape_.slot_offset(g); }
   const GroupHeaps& heaps() const noexcept { return heaps_; }
+  base::LentThreads* threads() const noexcept { return threads_.get(); }
   /// Memory of the own boxes, or slots: to be had before the first of them is written. Most groups never need the slots.
   Status commit_boxes() const { return commit_(shape_.box_offset(0), shape_.slot_offset(0) - shape_.box_offset(0)); }
   Status commit_slots() const { return commit_(shape_.slot_offset(0), shape_.area_bytes() - shape_.slot_offset(0)); }
@@ -111,6 +115,7 @@ class DirectGroup {
   std::vector<std::byte*> areas_;
   GroupHeaps heaps_;
   CommitArea commit_;
+  std::shared_ptr<base::LentThreads> threads_;
 };
 
 }  // namespace slipring::collectives

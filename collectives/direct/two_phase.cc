@@ -94,8 +94,8 @@ Status DirectCollectives::stage_chunk(const ReduceRequest& request, std::size_t 
   const std::byte* in = static_cast<const std::byte*>(request.in) + first * request.element_bytes;
   const std::size_t head = own.offset * request.element_bytes;
   const std::size_t tail = (own.offset + own.count) * request.element_bytes;
-  if (head != 0) base::copy_handed_over(slot, in, head);
-  if (tail != count * request.element_bytes) base::copy_handed_over(slot + tail, in + tail, count * request.element_bytes - tail);
+  if (head != 0) hand_over(slot, in, head);
+  if (tail != count * request.element_bytes) hand_over(slot + tail, in + tail, count * request.element_bytes - tail);
   tell_chunks(&RankControl::staged, g + 1);
   return {};
 }
@@ -116,7 +116,7 @@ Status DirectCollectives::reduce_chunk(const ReduceRequest& request, std::size_t
     std::byte* const slot = group_.slot(group_.rank(), g) + offset;
     const bool keep = gets_result(request), pass_on = request.root != group_.rank();
     std::byte* const out = keep ? static_cast<std::byte*>(request.out) + first * request.element_bytes + offset : slot;
-    request.kernel(out, keep && pass_on ? slot : nullptr, sources_.data(), group_.ranks(), own.count, request.divisor);
+    reduce_large(out, keep && pass_on ? slot : nullptr, own.count, request.element_bytes, request.kernel, request.divisor);
   }
   tell_chunks(&RankControl::reduced, g + 1);
   return {};
@@ -133,8 +133,10 @@ Status DirectCollectives::copy_out_chunk(const ReduceRequest& request, std::size
     const Block block = block_of(r, group_.ranks(), count, request.element_bytes);
     if (block.count == 0) continue;
     const std::size_t offset = block.offset * request.element_bytes;
-    std::memcpy(static_cast<std::byte*>(request.out) + first * request.element_bytes + offset, group_.slot(r, g) + offset,
-               block.count * request.element_bytes);
+    std::byte* const out = static_cast<std::byte*>(request.out) + first * request.element_bytes + offset;
+    const std::byte* const slot = group_.slot(r, g) + offset;
+    share(block.count * request.element_bytes,
+          [=](int, std::size_t begin, std::size_t end) { std::memcpy(out + begin, slot + begin, end - begin); });
   }
   return {};
 }
@@ -165,7 +167,9 @@ Status DirectCollectives::heap_two_phase(const ReduceRequest& request) {
     outputs_[r] = *out;
   }
   const Block own = block_of(group_.rank(), n, request.count, request.element_bytes);
-  const std::size_t piece = kHeapPieceBytes / request.element_bytes;
+  // Each lent thread gets a piece that stays in its own caches.
+  const std::size_t parts = group_.threads() == nullptr ? 1 : static_cast<std::size_t>(group_.threads()->parts());
+  const std::size_t piece = parts * kHeapPieceBytes / request.element_bytes;
   for (std::size_t done = 0; done < own.count; done += piece) {
     fault_.at(k_, done / piece);
     const std::size_t count = std::min(piece, own.count - done);
@@ -173,13 +177,13 @@ Status DirectCollectives::heap_two_phase(const ReduceRequest& request) {
     const std::size_t piece_bytes = count * request.element_bytes;
     for (int r = 0; r < n; ++r) sources_[r] = inputs_[r] + offset;
     if (request.root >= 0) {
-      request.kernel(outputs_[request.root] + offset, nullptr, sources_.data(), n, count, request.divisor);
+      reduce_large(outputs_[request.root] + offset, nullptr, count, request.element_bytes, request.kernel, request.divisor);
       continue;
     }
     const int next = (group_.rank() + 1) % n;
     std::byte* result = outputs_[group_.rank()] + offset;
-    request.kernel(result, outputs_[next] + offset, sources_.data(), n, count, request.divisor);
-    for (int i = 2; i < n; ++i) base::copy_handed_over(outputs_[(group_.rank() + i) % n] + offset, result, piece_bytes);
+    reduce_large(result, outputs_[next] + offset, count, request.element_bytes, request.kernel, request.divisor);
+    for (int i = 2; i < n; ++i) hand_over(outputs_[(group_.rank() + i) % n] + offset, result, piece_bytes);
   }
   ++g_;
   tell_chunks(&RankControl::staged, g_);

@@ -48,6 +48,18 @@ base::WaitWindows wait_windows(const base::ConfigValues& c, bool oversubscribed)
   return w;
 }
 
+std::shared_ptr<base::LentThreads> lent_threads(const base::ConfigValues& c) {
+  if (c.copy_threads == 0) return nullptr;
+  if (base::usable_cpus().count() == 1) {
+    SLIPRING_LOG(info, startup, "copy.threads {} has no effect: this rank may run on one CPU only", c.copy_threads);
+    return nullptr;
+  }
+  std::shared_ptr<base::LentThreads> lent = base::LentThreads::start(static_cast<int>(c.copy_threads));
+  if (const int got = lent ? lent->parts() - 1 : 0; got != c.copy_threads)
+    SLIPRING_LOG(warn, startup, "copy.threads is {}, but the system gave {}", c.copy_threads, got);
+  return lent;
+}
+
 }  // namespace
 
 struct SharedGroup::Former {
@@ -211,6 +223,7 @@ Result<std::shared_ptr<SharedGroup>> SharedGroup::form(Store& store, std::string
     SLIPRING_LOG(info, startup, "group {}: rank {} of {} on this node, segments {}{}", name, rank, ranks, backing_name(backing),
                  oversubscribed ? ", ranks share CPUs" : "");
     former.job->rank = rank;
+    former.job->threads = lent_threads(config);
     former.job->oversubscribed = oversubscribed;
     former.job->windows = wait_windows(config, oversubscribed);
     return std::shared_ptr<SharedGroup>(new SharedGroup(std::move(former.job), rank, former.layout, std::move(former.members)));

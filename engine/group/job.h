@@ -5,6 +5,7 @@
 #include <memory>
 #include <vector>
 
+#include "base/lent_threads.h"
 #include "base/liveness.h"
 #include "base/segment.h"
 #include "base/wait.h"
@@ -27,6 +28,7 @@ struct Job {
   std::vector<JobMember> members;  ///< by rank of the job
   collectives::GroupHeaps heaps;   ///< by rank of the job
   std::unique_ptr<GroupArena> arena;
+  std::shared_ptr<base::LentThreads> threads;  ///< null: the rank lends none
   base::WaitWindows windows;
   bool oversubscribed = false;     ///< some ranks share a CPU
 };

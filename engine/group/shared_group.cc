@@ -82,7 +82,7 @@ collectives::DirectGroup SharedGroup::direct_group() {
     if (!job_->heaps.all.empty()) heaps.all.push_back(job_->heaps.all[static_cast<std::size_t>(job_rank(r))]);
   }
   return {rank_, layout_.direct, std::move(areas), std::move(heaps),
-          [this](std::size_t offset, std::size_t bytes) { return commit(layout_.direct_offset() + offset, bytes); }};
+          [this](std::size_t offset, std::size_t bytes) { return commit(layout_.direct_offset() + offset, bytes); }, job_->threads};
 }
 
 std::string SharedGroup::title() const {
