@@ -4,7 +4,8 @@
 
 namespace slipring {
 namespace {
-constexpr std::array<std::string_view, kDTypeCount> kDTypeNames{"f32", "f64", "i32", "i64"};
+constexpr std::array<std::string_view, kDTypeCount> kDTypeNames{
+    "f32", "f64", "i32", "i64", "i8", "u8", "u32", "u64", "f16", "bf16", "bool", "fp8_e4m3", "fp8_e5m2"};
 constexpr std::array<std::string_view, kReduceOpCount> kReduceOpNames{"sum", "prod", "min", "max", "avg"};
 
 template <class Enum, std::size_t N>

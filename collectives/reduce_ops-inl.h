@@ -35,11 +35,43 @@ inline constexpr bool kMaskedTails = true;
 inline constexpr bool kMaskedTails = false;
 #endif
 
+// How a block of four vectors is loaded and stored; an element type that has a faster way declares its own.
+template <class E>
+struct VectorByVector {
+  static constexpr std::size_t kVectorsPerStore = 1;
+
+  template <class D, class V>
+  static HWY_INLINE void load_block(D d, const std::byte* from, std::size_t step, V& a, V& b, V& c, V& e) {
+    a = E::load(d, from);
+    b = E::load(d, from + step);
+    c = E::load(d, from + 2 * step);
+    e = E::load(d, from + 3 * step);
+  }
+  template <class D, class V>
+  static HWY_INLINE void store_block(D d, V a, V b, V c, V e, std::byte* to, std::size_t step) {
+    E::store(d, a, to);
+    E::store(d, b, to + step);
+    E::store(d, c, to + 2 * step);
+    E::store(d, e, to + 3 * step);
+  }
+};
+
+// One lane, which goes through memcpy: scalar intrinsics dereference their pointer, which may be misaligned.
+template <class D>
+constexpr bool is_single() {
+#if HWY_HAVE_SCALABLE
+  return false;
+#else
+  return hn::MaxLanes(D()) == 1;
+#endif
+}
+
 template <class T>
-struct Element {
+struct Element : VectorByVector<Element<T>> {
   using Wide = T;  // the type in which values are combined
 
-  // One lane goes through memcpy: the scalar intrinsics dereference their pointer, which may be misaligned.
+  static HWY_INLINE Wide divisor(int number) { return static_cast<Wide>(number); }
+
   template <class D>
   static HWY_INLINE hn::Vec<D> load(D d, const std::byte* from) {
     if constexpr (is_single<D>()) {
@@ -66,16 +98,6 @@ struct Element {
   template <class D>
   static HWY_INLINE void store_first(D d, std::size_t lanes, hn::Vec<D> v, std::byte* to) {
     hn::BlendedStore(v, hn::FirstN(d, lanes), d, reinterpret_cast<T*>(to));
-  }
-
- private:
-  template <class D>
-  static constexpr bool is_single() {
-#if HWY_HAVE_SCALABLE
-    return false;
-#else
-    return hn::MaxLanes(D()) == 1;
-#endif
   }
 };
 
@@ -112,13 +134,28 @@ HWY_INLINE V divided_int64(D d, V v, std::int64_t divisor) {
   return hn::Add(q, hn::IfThenElseZero(hn::And(hn::Gt(rest, zero), hn::Lt(v, zero)), one));
 }
 
+// Halves v, so that it has a sign to spare, divides, and doubles: what is left of v is then below 2 *
+// divisor.
+template <class D, class V>
+HWY_INLINE V divided_uint64(D d, V v, std::uint64_t divisor) {
+  const hn::RebindToSigned<D> di;
+  const auto by = hn::Set(di, static_cast<std::int64_t>(divisor));
+  const auto half = hn::BitCast(di, hn::ShiftRight<1>(v));
+  const auto q = divided_int64(di, half, static_cast<std::int64_t>(divisor));
+  const auto rest = hn::Sub(hn::BitCast(di, v), hn::Mul(hn::Add(q, q), by));
+  const auto one_more = hn::IfThenZeroElse(hn::Lt(rest, by), hn::Set(di, 1));
+  return hn::BitCast(d, hn::Add(hn::Add(q, q), one_more));
+}
+
 template <class D, class V>
 HWY_INLINE V divided(D d, V v, hn::TFromD<D> divisor) {
   using T = hn::TFromD<D>;
   if constexpr (std::is_floating_point_v<T>) {
     return hn::Div(v, hn::Set(d, divisor));
-  } else if constexpr (sizeof(T) == 8) {
+  } else if constexpr (sizeof(T) == 8 && std::is_signed_v<T>) {
     return divided_int64(d, v, divisor);
+  } else if constexpr (sizeof(T) == 8) {
+    return divided_uint64(d, v, divisor);
   } else {
     // No CPU here divides integer vectors. A quotient of 32-bit integers is exact in double after truncation.
     HWY_ALIGN T lanes[hn::MaxLanes(D())];

@@ -62,9 +62,18 @@ void add_all() {
         {256, 512, 1 << 10, 2 << 10, 4 << 10, 128 << 10});
   }
   add("/dst2", {.dst2 = true}, {4, 16 << 10, 128 << 10});
-  for (const DType dtype : {DType::f32, DType::f64, DType::i32, DType::i64}) {
+  // Beside f32 of the same bytes: what rounding to 16 bits costs.
+  for (const DType dtype : {DType::f16, DType::bf16}) {
+    for (const int n : {2, 4, 8})
+      add("", {.dtype = dtype, .n = n}, {16, 1 << 10, 4 << 10, 16 << 10, 128 << 10, 1 << 20});
+    add("/dst2", {.dtype = dtype, .dst2 = true}, cached);
+  }
+  for (int t = 0; t < kDTypeCount; ++t) {
+    const auto dtype = static_cast<DType>(t);
+    if (!is_reducible(dtype)) continue;
     for (const ReduceOp op : {ReduceOp::sum, ReduceOp::prod, ReduceOp::min, ReduceOp::max, ReduceOp::avg}) {
-      if (dtype == DType::f32 && op == ReduceOp::sum) continue;
+      if (op == ReduceOp::sum && (dtype == DType::f32 || dtype == DType::f16 || dtype == DType::bf16))
+        continue;
       add("", {.dtype = dtype, .op = op, .divisor = 3}, cached);
     }
   }

@@ -68,7 +68,8 @@ struct PlacedSources {
 
 template <class T>
 class ReduceKernels : public testing::Test {};
-using ElementTypes = testing::Types<float, double, std::int32_t, std::int64_t>;
+using ElementTypes = testing::Types<float, double, std::int32_t, std::int64_t, std::int8_t, std::uint8_t,
+                                    std::uint32_t, std::uint64_t, float16, bfloat16>;
 TYPED_TEST_SUITE(ReduceKernels, ElementTypes);
 
 TYPED_TEST(ReduceKernels, EveryCountOffsetAndNumberOfSourcesIsExactAndStaysInside) {
@@ -296,25 +297,60 @@ TEST(ReduceKernelValues, IntegersWrapAndAveragesTruncateTowardZeroAfterTheSumWra
   });
 }
 
-TEST(ReduceKernelValues, AveragesOf64BitIntegersAreExactRightBesideMultiplesOfTheDivisor) {
+template <class T>
+void expect_exact_averages_beside_multiples() {
   std::mt19937_64 random(13);
   for (const int divisor : {2, 3, 5, 7, 10, 64, 1000, 65537, 1 << 30, std::numeric_limits<int>::max()}) {
-    std::vector<std::int64_t> values;
+    const auto by = static_cast<T>(divisor);
+    std::vector<T> values;
     for (int i = 0; i < 4000; ++i) {
-      const std::int64_t quotient = (static_cast<std::int64_t>(random()) >> random() % 64) / divisor;
-      for (const int beside : {-1, 0, 1}) values.push_back(quotient * divisor + beside);
+      const T quotient = (static_cast<T>(random()) >> random() % 64) / by;
+      for (const int beside : {-1, 0, 1}) values.push_back(quotient * by + static_cast<T>(beside));
     }
     for (int i = 0; i < 40; ++i) {
-      values.push_back(std::numeric_limits<std::int64_t>::min() + i);
-      values.push_back(std::numeric_limits<std::int64_t>::max() - i);
-      values.push_back((std::int64_t{1} << 53) + i - 20);
+      values.push_back(std::numeric_limits<T>::min() + static_cast<T>(i));
+      values.push_back(std::numeric_limits<T>::max() - static_cast<T>(i));
+      values.push_back((T{1} << 53) + static_cast<T>(i - 20));
+      values.push_back(std::numeric_limits<T>::max() / 2 + static_cast<T>(i - 20));
     }
-    std::vector<std::int64_t> expected;
-    for (const std::int64_t v : values) expected.push_back(v / divisor);
-    const std::vector<std::int64_t> zeros(values.size());
-    for_each_target([&] {
-      EXPECT_EQ(run<std::int64_t>(ReduceOp::avg, values, zeros, divisor), expected) << "divisor " << divisor;
-    });
+    std::vector<T> expected;
+    for (const T v : values) expected.push_back(v / by);
+    const std::vector<T> zeros(values.size());
+    for_each_target(
+        [&] { EXPECT_EQ(run<T>(ReduceOp::avg, values, zeros, divisor), expected) << "divisor " << divisor; });
+  }
+}
+
+TEST(ReduceKernelValues, AveragesOf64BitIntegersAreExactRightBesideMultiplesOfTheDivisor) {
+  expect_exact_averages_beside_multiples<std::int64_t>();
+  expect_exact_averages_beside_multiples<std::uint64_t>();
+}
+
+template <class T>
+void expect_every_average_of_bytes() {
+  std::vector<T> values;
+  for (int v = std::numeric_limits<T>::min(); v <= std::numeric_limits<T>::max(); ++v)
+    values.push_back(static_cast<T>(v));
+  const std::vector<T> zeros(values.size());
+  for (int divisor = 1; divisor <= 600; ++divisor) {
+    std::vector<T> expected;
+    for (const T v : values) expected.push_back(static_cast<T>(v / divisor));
+    for_each_target(
+        [&] { ASSERT_EQ(run<T>(ReduceOp::avg, values, zeros, divisor), expected) << "divisor " << divisor; });
+  }
+}
+
+TEST(ReduceKernelValues, EveryByteIsDividedRightByEveryDivisor) {
+  expect_every_average_of_bytes<std::int8_t>();
+  expect_every_average_of_bytes<std::uint8_t>();
+}
+
+TEST(ReduceKernelValues, TypesThatAreOnlyCarriedHaveNoKernel) {
+  for (int t = 0; t < kDTypeCount + 1; ++t) {
+    for (const ReduceOp op : kOps) {
+      const auto dtype = static_cast<DType>(t);
+      EXPECT_EQ(reduce_kernel(dtype, op) != nullptr, is_reducible(dtype)) << dtype_name(dtype);
+    }
   }
 }
 

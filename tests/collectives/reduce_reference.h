@@ -1,5 +1,6 @@
 // What a reduction must yield, written from the contract in collectives/reduce_kernels.h and sharing no code
 // with the kernels: one element at a time, each step exact in a wider type and then rounded or wrapped once.
+// Halves (f16, bf16) are held as f32 until the end.
 #pragma once
 
 #include <bit>
@@ -11,6 +12,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "slipring/float16.h"
 #include "slipring/types.h"
 
 namespace slipring::collectives {
@@ -18,10 +20,16 @@ namespace slipring::collectives {
 // 113 bits of mantissa: sums, products and quotients of two doubles round to double as if computed exactly.
 __extension__ typedef __float128 WideFloat;
 __extension__ typedef __int128 WideInt;
+__extension__ typedef unsigned __int128 WideUnsigned;
+
+template <class T>
+inline constexpr bool is_half = std::is_same_v<T, float16> || std::is_same_v<T, bfloat16>;
+template <class T>
+inline constexpr bool is_float = std::is_floating_point_v<T> || is_half<T>;
 
 template <class T>
 T first_by_order(T held, T next, bool want_smaller) {
-  if constexpr (std::is_floating_point_v<T>) {
+  if constexpr (is_float<T>) {
     if (std::isnan(held)) return held;
     if (std::isnan(next)) return next;
     if (held == next) return std::signbit(held) == want_smaller ? held : next;
@@ -37,17 +45,32 @@ T reference_step(ReduceOp op, T held, T next) {
     const auto b = static_cast<WideFloat>(next);
     return static_cast<T>(op == ReduceOp::prod ? a * b : a + b);
   } else {
-    const auto a = static_cast<WideInt>(held);
-    const auto b = static_cast<WideInt>(next);
+    using Wide = std::conditional_t<std::is_signed_v<T>, WideInt, WideUnsigned>;
+    const auto a = static_cast<Wide>(held);
+    const auto b = static_cast<Wide>(next);
     return static_cast<T>(static_cast<std::make_unsigned_t<T>>(op == ReduceOp::prod ? a * b : a + b));
   }
 }
 
 template <class T>
 T reference_element(ReduceOp op, const std::vector<T>& column, int divisor) {
+  if constexpr (is_half<T>) {
+    if (op != ReduceOp::min && op != ReduceOp::max) {
+      const std::vector<float> wide(column.begin(), column.end());
+      return T(reference_element(op, wide, divisor));
+    }
+  }
   T held = column.front();
-  for (std::size_t k = 1; k < column.size(); ++k) held = reference_step(op, held, column[k]);
-  if constexpr (std::is_floating_point_v<T>) {
+  for (std::size_t k = 1; k < column.size(); ++k) {
+    if constexpr (is_half<T>) {
+      held = first_by_order(held, column[k], op == ReduceOp::min);
+    } else {
+      held = reference_step(op, held, column[k]);
+    }
+  }
+  if constexpr (is_half<T>) {
+    return held;
+  } else if constexpr (std::is_floating_point_v<T>) {
     if (op == ReduceOp::avg)
       held = static_cast<T>(static_cast<WideFloat>(held) / static_cast<WideFloat>(divisor));
     if (op != ReduceOp::min && op != ReduceOp::max && std::isnan(held))
@@ -75,7 +98,19 @@ std::vector<T> reference(ReduceOp op, const std::vector<std::vector<T>>& sources
 template <class T>
 std::vector<T> awkward_values() {
   using Limits = std::numeric_limits<T>;
-  if constexpr (std::is_floating_point_v<T>) {
+  if constexpr (is_half<T>) {
+    // Infinity, NaN of both kinds, zero, one, the ends of the denormal and the normal range; then negated.
+    std::vector<T> values;
+    const std::uint16_t infinity = std::is_same_v<T, float16> ? 0x7c00 : 0x7f80;
+    const std::uint16_t smallest = std::is_same_v<T, float16> ? 0x0400 : 0x0080;
+    const std::uint16_t one = std::is_same_v<T, float16> ? 0x3c00 : 0x3f80;
+    for (const int sign : {0, 0x8000}) {
+      for (const int bits : {infinity + 0, infinity + 1, 0x7fff, infinity - 1, 0, 1, one + 0, one + 1,
+                             smallest - 1, smallest + 0, smallest + 1})
+        values.push_back(T::from_bits(static_cast<std::uint16_t>(sign | bits)));
+    }
+    return values;
+  } else if constexpr (std::is_floating_point_v<T>) {
     using Bits = std::conditional_t<sizeof(T) == 4, std::uint32_t, std::uint64_t>;
     const T quiet = Limits::quiet_NaN();
     const T payload = std::bit_cast<T>(static_cast<Bits>(std::bit_cast<Bits>(quiet) | 0x123));
@@ -95,7 +130,9 @@ std::vector<T> awkward_values() {
             -Limits::max(),
             Limits::epsilon()};
   } else {
-    return {Limits::min(), Limits::max(), T(0), T(1), T(-1), static_cast<T>(Limits::min() + 1), T(7), T(-7)};
+    return {Limits::min(), Limits::max(),      T(0),
+            T(1),          static_cast<T>(-1), static_cast<T>(Limits::min() + 1),
+            T(7),          static_cast<T>(-7)};
   }
 }
 
@@ -109,9 +146,10 @@ std::vector<T> mixed_values(std::size_t count, std::uint64_t seed) {
     const std::uint64_t bits = random();
     if (bits % 8 == 0) {
       value = awkward[(bits >> 8) % awkward.size()];
-    } else if constexpr (std::is_floating_point_v<T>) {
+    } else if constexpr (is_float<T>) {
+      using Computed = std::conditional_t<is_half<T>, float, T>;
       const auto exponent = static_cast<int>((bits >> 8) % 21) - 10;
-      value = std::ldexp(static_cast<T>(static_cast<std::int64_t>(random())), exponent - 62);
+      value = T(std::ldexp(static_cast<Computed>(static_cast<std::int64_t>(random())), exponent - 62));
     } else {
       value = static_cast<T>(bits >> ((bits >> 3) % 40));
     }
