@@ -123,11 +123,17 @@ struct HalfElement {
 template <>
 struct Element<float16> : HalfElement<IeeeFormat>, VectorByVector<Element<float16>> {};
 
+// SCALAR has no lane that could be two, and vectors of a size unknown have no AverageRound to rely on.
+#if HWY_TARGET == HWY_SCALAR || HWY_HAVE_SCALABLE
+template <>
+struct Element<bfloat16> : HalfElement<BrainFormat>, VectorByVector<Element<bfloat16>> {};
+#else
 // In a block the elements at even and at odd places are widened where they lie, without moving between lanes:
 // a vector of elements gives two of floats.
 template <>
 struct Element<bfloat16> : HalfElement<BrainFormat> {
   static constexpr std::size_t kVectorsPerStore = 2;
+  static constexpr bool kStoreBlockMakesOneNaN = true;
 
   template <class D, class V>
   static HWY_INLINE void load_block(D d, const std::byte* from, std::size_t step, V& a, V& b, V& c, V& e) {
@@ -149,13 +155,27 @@ struct Element<bfloat16> : HalfElement<BrainFormat> {
     odd = hn::BitCast(d, hn::And(both, hn::Set(du, 0xffff0000)));
   }
   template <class D, class V>
-  static HWY_INLINE void store_pair(D d, V even, V odd, std::byte* to) {
+  static HWY_INLINE void store_pair(D, V even, V odd, std::byte* to) {
     const hn::RebindToUnsigned<D> du;
-    const auto low = hn::ShiftRight<16>(rounded_to_upper_half(d, even));
-    const auto high = hn::And(rounded_to_upper_half(d, odd), hn::Set(du, 0xffff0000));
-    Element<std::uint32_t>::store(du, hn::Or(low, high), to);
+    const hn::Repartition<std::uint16_t, D> d16;
+    const hn::Repartition<std::int16_t, D> di16;
+    const auto even_bits = hn::BitCast(du, even), odd_bits = hn::BitCast(du, odd);
+    const auto upper =
+        hn::OddEven(hn::BitCast(d16, odd_bits), hn::BitCast(d16, hn::ShiftRight<16>(even_bits)));
+    const auto lower =
+        hn::OddEven(hn::BitCast(d16, hn::ShiftLeft<16>(odd_bits)), hn::BitCast(d16, even_bits));
+    // The carry of lower + 0x7fff, and one more if the upper half is odd: the average keeps it in its highest
+    // bit.
+    const auto almost_half = hn::OrAnd(hn::Set(d16, 0x7ffe), upper, hn::Set(d16, 1));
+    const auto up = hn::ShiftRight<15>(hn::AverageRound(lower, almost_half));
+    const auto rounded = hn::Add(upper, up);
+    const auto magnitude = hn::BitCast(di16, hn::And(rounded, hn::Set(d16, 0x7fff)));
+    const auto is_nan = hn::RebindMask(d16, hn::Gt(magnitude, hn::Set(di16, 0x7f80)));
+    Element<std::uint16_t>::store(d16, hn::IfThenElse(is_nan, hn::Set(d16, 0x7fc0), rounded), to);
   }
 };
+
+#endif
 
 // Minimum and maximum of f16 (kInfinity 0x7c00) and bf16 (0x7f80). As signed integers with the magnitude of
 // negative numbers inverted, halves are in order, -0 below +0, and each kind of NaN beyond its infinity.
@@ -163,6 +183,7 @@ struct Element<bfloat16> : HalfElement<BrainFormat> {
 // so that the first stays.
 template <std::uint16_t kInfinity>
 struct OrderOfHalves {
+  static constexpr bool kHasOneNaN = false;
   static constexpr std::int16_t kNaNs = 0x7fff - kInfinity;
 
   template <class D>

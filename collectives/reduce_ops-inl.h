@@ -39,6 +39,7 @@ inline constexpr bool kMaskedTails = false;
 template <class E>
 struct VectorByVector {
   static constexpr std::size_t kVectorsPerStore = 1;
+  static constexpr bool kStoreBlockMakesOneNaN = false;
 
   template <class D, class V>
   static HWY_INLINE void load_block(D d, const std::byte* from, std::size_t step, V& a, V& b, V& c, V& e) {
@@ -168,31 +169,35 @@ HWY_INLINE V divided(D d, V v, hn::TFromD<D> divisor) {
 }
 
 struct Sum {
+  static constexpr bool kHasOneNaN = true;  // every NaN of the result becomes the canonical one
+
   template <class D, class V>
   static HWY_INLINE V combine(D, V acc, V next) {
     return hn::Add(acc, next);
   }
   template <class D, class V>
-  static HWY_INLINE V finish(D d, V acc, hn::TFromD<D>) {
-    return with_canonical_nan(d, acc);
+  static HWY_INLINE V finish(D, V acc, hn::TFromD<D>) {
+    return acc;
   }
 };
 
 struct Avg : Sum {
   template <class D, class V>
   static HWY_INLINE V finish(D d, V acc, hn::TFromD<D> divisor) {
-    return with_canonical_nan(d, divided(d, acc, divisor));
+    return divided(d, acc, divisor);
   }
 };
 
 struct Prod {
+  static constexpr bool kHasOneNaN = true;
+
   template <class D, class V>
   static HWY_INLINE V combine(D, V acc, V next) {
     return hn::Mul(acc, next);
   }
   template <class D, class V>
-  static HWY_INLINE V finish(D d, V acc, hn::TFromD<D>) {
-    return with_canonical_nan(d, acc);
+  static HWY_INLINE V finish(D, V acc, hn::TFromD<D>) {
+    return acc;
   }
 };
 
@@ -200,6 +205,8 @@ struct Prod {
 // A NaN already held stays; a NaN that comes is taken, because no comparison with it holds. Equal floats
 // differ at most in the sign of zero: or-ing the bits gives -0 (min), and-ing them +0 (max).
 struct Min {
+  static constexpr bool kHasOneNaN = false;
+
   template <class D, class V>
   static HWY_INLINE V combine(D, V acc, V next) {
     if constexpr (std::is_floating_point_v<hn::TFromD<D>>) {
@@ -216,6 +223,8 @@ struct Min {
 };
 
 struct Max {
+  static constexpr bool kHasOneNaN = false;
+
   template <class D, class V>
   static HWY_INLINE V combine(D, V acc, V next) {
     if constexpr (std::is_floating_point_v<hn::TFromD<D>>) {

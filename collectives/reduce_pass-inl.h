@@ -130,15 +130,28 @@ class Pass {
     b = Op::finish(d, b, divisor_);
     c = Op::finish(d, c, divisor_);
     e = Op::finish(d, e, divisor_);
+    if constexpr (Op::kHasOneNaN && !E::kStoreBlockMakesOneNaN) {
+      a = with_canonical_nan(d, a);
+      b = with_canonical_nan(d, b);
+      c = with_canonical_nan(d, c);
+      e = with_canonical_nan(d, e);
+    }
     E::store_block(d, a, b, c, e, out_.dst + offset, step);
     if (out_.dst2 != nullptr) E::store_block(d, a, b, c, e, out_.dst2 + offset, step);
+  }
+
+  template <class AnyD>
+  HWY_INLINE hn::Vec<AnyD> finished(AnyD d, hn::Vec<AnyD> v) const {
+    v = Op::finish(d, v, divisor_);
+    if constexpr (Op::kHasOneNaN) v = with_canonical_nan(d, v);
+    return v;
   }
 
   template <class AnyD>
   HWY_INLINE void whole(AnyD d, std::size_t offset) {
     const auto v = sources_.template combined<Op, AnyD, hn::Vec<AnyD>>(
         d, offset, [d](const std::byte* from) HWY_ATTR { return E::load(d, from); });
-    const auto result = Op::finish(d, v, divisor_);
+    const auto result = finished(d, v);
     E::store(d, result, out_.dst + offset);
     if (out_.dst2 != nullptr) E::store(d, result, out_.dst2 + offset);
   }
@@ -150,7 +163,7 @@ class Pass {
       const std::size_t offset = at * sizeof(T);
       const auto v = sources_.template combined<Op, D, V>(
           d, offset, [d, count](const std::byte* from) HWY_ATTR { return E::load_first(d, count, from); });
-      const auto result = Op::finish(d, v, divisor_);
+      const auto result = finished(d, v);
       E::store_first(d, count, result, out_.dst + offset);
       if (out_.dst2 != nullptr) E::store_first(d, count, result, out_.dst2 + offset);
     } else {

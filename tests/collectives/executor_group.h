@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "collectives/executor.h"
+#include "slipring/float16.h"
 #include "tests/collectives/fake_channels.h"
 
 namespace slipring::collectives {
@@ -32,10 +33,10 @@ T expected_value(int ranks, std::size_t index, ReduceOp op) {
     switch (op) {
       case ReduceOp::sum:
       case ReduceOp::avg:
-        value = value + next;
+        value = static_cast<T>(value + next);
         break;
       case ReduceOp::prod:
-        value = value * next;
+        value = static_cast<T>(value * next);
         break;
       case ReduceOp::min:
         value = std::min(value, next);
@@ -45,7 +46,7 @@ T expected_value(int ranks, std::size_t index, ReduceOp op) {
         break;
     }
   }
-  return op == ReduceOp::avg ? value / static_cast<T>(ranks) : value;
+  return op == ReduceOp::avg ? static_cast<T>(value / static_cast<T>(ranks)) : value;
 }
 
 struct GroupOptions {

@@ -17,7 +17,8 @@
 namespace slipring::collectives {
 namespace {
 
-constexpr DType kTypes[] = {DType::f32, DType::f64, DType::i32, DType::i64};
+constexpr DType kTypes[] = {DType::f32, DType::f64, DType::i32, DType::i64, DType::i8,
+                            DType::u8,  DType::u32, DType::u64, DType::f16, DType::bf16};
 constexpr ReduceOp kOps[] = {ReduceOp::sum, ReduceOp::prod, ReduceOp::min, ReduceOp::max, ReduceOp::avg};
 
 template <class F>
@@ -31,6 +32,20 @@ void with_type(DType dtype, F&& f) {
       return f(std::int32_t{});
     case DType::i64:
       return f(std::int64_t{});
+    case DType::i8:
+      return f(std::int8_t{});
+    case DType::u8:
+      return f(std::uint8_t{});
+    case DType::u32:
+      return f(std::uint32_t{});
+    case DType::u64:
+      return f(std::uint64_t{});
+    case DType::f16:
+      return f(float16{});
+    case DType::bf16:
+      return f(bfloat16{});
+    default:
+      FAIL() << "no operators on " << dtype_name(dtype);
   }
 }
 
