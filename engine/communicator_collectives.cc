@@ -19,11 +19,16 @@ bool overlap_partially(const void* in, const void* out, std::size_t bytes) noexc
   return a != b && (a < b ? b - a : a - b) < bytes;
 }
 
-// All that check_all_reduce explains, in few instructions: a small all_reduce takes less time than a Status.
-bool valid_all_reduce(const void* in, const void* out, std::size_t count, DType dtype, ReduceOp op) noexcept {
-  return static_cast<unsigned>(dtype) < kDTypeCount && static_cast<unsigned>(op) < kReduceOpCount &&
-         count < Fingerprint::kMaxCount && (count == 0 || (in != nullptr && out != nullptr)) &&
+// All that refuse_all_reduce explains, in few instructions: a small all_reduce takes less time than a Status.
+bool valid_buffers(const void* in, const void* out, std::size_t count, DType dtype) noexcept {
+  return count < Fingerprint::kMaxCount && (count == 0 || (in != nullptr && out != nullptr)) &&
          !overlap_partially(in, out, count * dtype_bytes(dtype));
+}
+bool valid_all_reduce(const void* in, const void* out, std::size_t count, DType dtype, ReduceOp op) noexcept {
+  return is_reducible(dtype) && static_cast<unsigned>(op) < kReduceOpCount && valid_buffers(in, out, count, dtype);
+}
+bool valid_broadcast(const void* buffer, std::size_t count, DType dtype) noexcept {
+  return static_cast<unsigned>(dtype) < kDTypeCount && valid_buffers(buffer, buffer, count, dtype);
 }
 
 }  // namespace
@@ -40,9 +45,18 @@ Status CommunicatorImpl::check_usable() const {
 
 Status CommunicatorImpl::refuse_all_reduce(const void* in, const void* out, std::size_t count, DType dtype, ReduceOp op) const {
   if (Status s = check_usable(); !s) return s;
-  if (static_cast<unsigned>(dtype) >= kDTypeCount || static_cast<unsigned>(op) >= kReduceOpCount)
-    return base::error(StatusCode::invalid_argument, "dtype number {} or operator number {} is unknown",
-                       static_cast<int>(dtype), static_cast<int>(op));
+  if (Status s = check_reduction(dtype, op); !s) return s;
+  return refuse_buffers(in, out, count, dtype);
+}
+
+Status CommunicatorImpl::refuse_broadcast(const void* buffer, std::size_t count, DType dtype) const {
+  if (Status s = check_usable(); !s) return s;
+  if (static_cast<unsigned>(dtype) >= kDTypeCount)
+    return base::error(StatusCode::invalid_argument, "dtype number {} is unknown", static_cast<int>(dtype));
+  return refuse_buffers(buffer, buffer, count, dtype);
+}
+
+Status CommunicatorImpl::refuse_buffers(const void* in, const void* out, std::size_t count, DType dtype) const {
   if (count >= Fingerprint::kMaxCount)
     return base::error(StatusCode::invalid_argument, "count {} exceeds {}; was it negative?", count,
                        Fingerprint::kMaxCount - 1);
@@ -85,8 +99,8 @@ Status CommunicatorImpl::all_reduce(const void* in, void* out, std::size_t count
 }
 
 Status CommunicatorImpl::broadcast(void* buffer, std::size_t count, DType dtype, int root) {
-  if (!usable() || !valid_all_reduce(buffer, buffer, count, dtype, ReduceOp::sum)) [[unlikely]]
-    return refuse_all_reduce(buffer, buffer, count, dtype, ReduceOp::sum).with("broadcast");
+  if (!usable() || !valid_broadcast(buffer, count, dtype)) [[unlikely]]
+    return refuse_broadcast(buffer, count, dtype).with("broadcast");
   if (root < 0 || root >= size())
     return base::error(StatusCode::invalid_argument, "broadcast: root {} is not one of {} ranks", root, size());
   counters_.operations.add(1);

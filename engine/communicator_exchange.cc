@@ -324,9 +324,10 @@ Status CommunicatorImpl::check_reduction(DType dtype, ReduceOp op) const {
   if (static_cast<unsigned>(dtype) >= kDTypeCount || static_cast<unsigned>(op) >= kReduceOpCount)
     return base::error(StatusCode::invalid_argument, "dtype number {} or operator number {} is unknown", static_cast<int>(dtype),
                        static_cast<int>(op));
-  if (kernels_.of(dtype, op) == nullptr)
-    return base::error(StatusCode::unsupported, "{} is carried but not reduced; convert it to a type that is", dtype_name(dtype));
-  return {};
+  if (is_reducible(dtype)) return {};
+  return base::error(StatusCode::unsupported, "{} is carried but not reduced; {}", dtype_name(dtype),
+                     dtype == DType::boolean ? "reduce the same bytes as u8, with max for any and min for all"
+                                             : "convert to f16, bf16 or f32 and reduce that");
 }
 
 }  // namespace slipring::engine

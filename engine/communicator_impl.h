@@ -106,6 +106,8 @@ class CommunicatorImpl {
   }
   [[gnu::cold, gnu::noinline]] Status refuse_all_reduce(const void* in, const void* out, std::size_t count, DType dtype,
                                                         ReduceOp op) const;
+  [[gnu::cold, gnu::noinline]] Status refuse_broadcast(const void* buffer, std::size_t count, DType dtype) const;
+  Status refuse_buffers(const void* in, const void* out, std::size_t count, DType dtype) const;
   struct Operand {
     const void* data;
     std::size_t count;

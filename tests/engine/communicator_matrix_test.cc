@@ -50,11 +50,13 @@ int check_all_reduce(Communicator& comm, std::size_t count, ReduceOp op, bool in
   return wrong + !in.guards_intact() + !out.guards_intact();
 }
 
+// Types beyond the first take every third count, another third for the next type.
 template <class T>
-void all_counts(Communicator& comm, std::atomic<int>& wrong) {
-  for (const std::size_t count : counts())
+void all_counts(Communicator& comm, std::atomic<int>& wrong, std::size_t every = 1, std::size_t first = 0) {
+  const std::vector<std::size_t> all = counts();
+  for (std::size_t i = first; i < all.size(); i += every)
     for (const ReduceOp op : {ReduceOp::sum, ReduceOp::prod, ReduceOp::min, ReduceOp::max, ReduceOp::avg})
-      wrong += check_all_reduce<T>(comm, count, op, count % 2 == 0, count % 3);
+      wrong += check_all_reduce<T>(comm, all[i], op, all[i] % 2 == 0, all[i] % 3);
 }
 
 std::vector<int> group_sizes() {
@@ -74,6 +76,12 @@ TEST_P(AllReduceMatrix, is_exact_for_every_type_operator_and_count) {
     all_counts<double>(comm, wrong);
     all_counts<std::int32_t>(comm, wrong);
     all_counts<std::int64_t>(comm, wrong);
+    all_counts<std::int8_t>(comm, wrong, 3, 0);
+    all_counts<std::uint8_t>(comm, wrong, 3, 1);
+    all_counts<std::uint32_t>(comm, wrong, 3, 2);
+    all_counts<std::uint64_t>(comm, wrong, 3, 0);
+    all_counts<float16>(comm, wrong, 3, 1);
+    all_counts<bfloat16>(comm, wrong, 3, 2);
   }, small_buffers(algorithm));
   EXPECT_EQ(wrong, 0);
 }
@@ -97,26 +105,54 @@ TEST(AllReduce, every_count_up_to_257_at_every_offset) {
   EXPECT_EQ(wrong, 0);
 }
 
-TEST(AllReduce, rounding_is_the_same_on_all_ranks_and_paths_that_reduce_in_rank_order) {
+// Inputs whose sums have to be rounded, and what each rank got.
+template <class T>
+std::vector<std::vector<T>> rounded_sums(const std::string& algorithm, int ranks, std::size_t count) {
+  std::vector<std::vector<T>> by_rank(static_cast<std::size_t>(ranks));
+  const bool heap = algorithm == "two_phase_heap";
+  JobOptions options = small_buffers(heap ? "two_phase" : algorithm);
+  options.config["direct.one_shot_max_bytes"] = "1048576";
+  run_threads(ranks, [&](Communicator& comm) {
+    std::vector<T> own(count);
+    T* x = heap ? static_cast<T*>(comm.heap_allocate(count * sizeof(T))) : own.data();
+    for (std::size_t i = 0; i < count; ++i) x[i] = T(1.0f / static_cast<float>(i + 1) + 1e3f * static_cast<float>(comm.rank() + 1) / 3);
+    comm.all_reduce(x, x, count, dtype_of<T>::value, ReduceOp::sum);
+    by_rank[static_cast<std::size_t>(comm.rank())].assign(x, x + count);
+  }, options);
+  return by_rank;
+}
+
+template <class T>
+void expect_same_bits_on_all_ranks_and_paths() {
   constexpr int kRanks = 5;
   constexpr std::size_t kCount = 5000;
-  std::vector<std::vector<float>> results;
+  std::vector<T> first;
   for (const char* algorithm : {"one_shot", "two_phase", "two_phase_heap"}) {
-    std::vector<std::vector<float>> by_rank(kRanks);
-    const bool heap = std::string(algorithm) == "two_phase_heap";
-    JobOptions options = small_buffers(heap ? "two_phase" : algorithm);
-    options.config["direct.one_shot_max_bytes"] = "1048576";
-    run_threads(kRanks, [&](Communicator& comm) {
-      std::vector<float> own(kCount);
-      float* x = heap ? static_cast<float*>(comm.heap_allocate(kCount * sizeof(float))) : own.data();
-      for (std::size_t i = 0; i < kCount; ++i) x[i] = 1.0f / static_cast<float>(i + 1) + 1e3f * static_cast<float>(comm.rank() + 1) / 3;
-      comm.all_reduce(x, x, kCount, DType::f32, ReduceOp::sum);
-      by_rank[static_cast<std::size_t>(comm.rank())].assign(x, x + kCount);
-    }, options);
-    for (const auto& r : by_rank) EXPECT_EQ(0, std::memcmp(r.data(), by_rank[0].data(), kCount * sizeof(float))) << algorithm;
-    results.push_back(by_rank[0]);
+    const auto by_rank = rounded_sums<T>(algorithm, kRanks, kCount);
+    if (first.empty()) first = by_rank[0];
+    for (const auto& r : by_rank) EXPECT_EQ(0, std::memcmp(r.data(), first.data(), kCount * sizeof(T))) << algorithm;
   }
-  for (const auto& r : results) EXPECT_EQ(0, std::memcmp(r.data(), results[0].data(), kCount * sizeof(float)));
+  const auto by_ring = rounded_sums<T>("ring", kRanks, kCount), again = rounded_sums<T>("ring", kRanks, kCount);
+  for (const auto* run : {&by_ring, &again})
+    for (const auto& r : *run) EXPECT_EQ(0, std::memcmp(r.data(), by_ring[0].data(), kCount * sizeof(T)));
+}
+
+TEST(AllReduce, rounding_is_the_same_on_all_ranks_and_paths_that_reduce_in_rank_order) {
+  expect_same_bits_on_all_ranks_and_paths<float>();
+  expect_same_bits_on_all_ranks_and_paths<float16>();
+  expect_same_bits_on_all_ranks_and_paths<bfloat16>();
+}
+
+// What the direct paths promise of halves: as one sum in f32, in rank order, rounded once.
+TEST(AllReduce, halves_are_rounded_once) {
+  for (const char* algorithm : {"one_shot", "two_phase"}) {
+    const auto found = rounded_sums<bfloat16>(algorithm, 4, 1000);
+    for (std::size_t i = 0; i < 1000; ++i) {
+      float sum = 0;
+      for (int r = 0; r < 4; ++r) sum += bfloat16(1.0f / static_cast<float>(i + 1) + 1e3f * static_cast<float>(r + 1) / 3);
+      ASSERT_EQ(found[0][i].bits, bfloat16(sum).bits) << algorithm << " element " << i;
+    }
+  }
 }
 
 class Counters : public testing::TestWithParam<std::string> {};
@@ -188,6 +224,26 @@ TEST_P(BroadcastMatrix, every_root_and_count) {
 }
 INSTANTIATE_TEST_SUITE_P(groups, BroadcastMatrix,
                          testing::Combine(testing::Values(1, 2, 3, 5, 8), testing::Values("auto", "ring", "tree")), name_of);
+
+TEST(Broadcast, carries_every_type) {
+  std::atomic<int> wrong{0};
+  for (const char* algorithm : {"auto", "ring", "tree"}) {
+    JobOptions options = small_buffers("auto");
+    options.config["broadcast.algorithm"] = algorithm;
+    run_threads(3, [&](Communicator& comm) {
+      for (int t = 0; t < kDTypeCount; ++t)
+        for (const std::size_t count : {1u, 3u, 17u, 4099u}) {
+          const auto dtype = static_cast<DType>(t);
+          ShiftedBuffer<std::uint8_t> b(count * dtype_bytes(dtype), count % 3);
+          for (std::size_t i = 0; i < b.size(); ++i) b.data()[i] = comm.rank() == 1 ? static_cast<std::uint8_t>(i % 251) : 0;
+          comm.broadcast(b.data(), count, dtype, 1);
+          for (std::size_t i = 0; i < b.size(); ++i) wrong += b.data()[i] != i % 251;
+          wrong += !b.guards_intact();
+        }
+    }, options);
+  }
+  EXPECT_EQ(wrong, 0);
+}
 
 TEST(Mixed, operations_in_turn_do_not_disturb_each_other) {
   std::atomic<int> wrong{0};

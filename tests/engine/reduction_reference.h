@@ -7,11 +7,13 @@
 #include <cstring>
 #include <vector>
 
+#include "slipring/float16.h"
 #include "slipring/types.h"
 
 namespace slipring::tests {
 
-/// Small integers that differ by rank and element; products of 16 of them stay exact.
+/// Small integers that differ by rank and element; sums and products of 16 of them stay exact also when each step
+/// rounds to bf16, and wrap in unsigned types.
 template <class T>
 T input_value(int rank, std::size_t i) {
   return static_cast<T>(static_cast<std::int64_t>((i * 7 + static_cast<std::size_t>(rank) * 3) % 5) - (rank % 2 == 0 ? 1 : 2));
