@@ -20,12 +20,26 @@ std::string operation_list() {
   return text;
 }
 
+/// "f32 f64 ..." in the order of the enumeration, up to `count`.
 template <class T>
-CLI::callback_t parsed(T& target, std::optional<T> (*parse)(std::string_view) noexcept) {
-  return [&target, parse](const CLI::results_t& words) {
+std::string names(int count, std::string_view (*name)(T) noexcept, bool (*wanted)(T) noexcept = nullptr) {
+  std::string text;
+  for (int i = 0; i < count; ++i) {
+    const T value = static_cast<T>(i);
+    if (wanted == nullptr || wanted(value)) text += fmt::format("{}{}", text.empty() ? "" : " ", name(value));
+  }
+  return text;
+}
+
+template <class T>
+CLI::callback_t parsed(const char* option, T& target, std::optional<T> (*parse)(std::string_view) noexcept,
+                       const std::string& allowed) {
+  return [=, &target](const CLI::results_t& words) {
     const auto value = parse(words.front());
-    if (value) target = *value;
-    return value.has_value();
+    if (!value)
+      throw CLI::ValidationError(option, fmt::format("{} is not one of {}", words.front(), allowed));
+    target = *value;
+    return true;
   };
 }
 
@@ -57,8 +71,9 @@ void declare(CLI::App& app, Options& options, std::string& operation, std::strin
   app.add_option("-w,--warmup", options.warmup, "operations before timing")
       ->check(CLI::Range(std::int64_t{0}, std::int64_t{1} << 32))
       ->capture_default_str();
-  app.add_option("-d,--dtype", parsed(options.dtype, parse_dtype), "f32 f64 i32 i64 (f32)");
-  app.add_option("-o,--redop", parsed(options.redop, parse_reduce_op), "sum prod min max avg (sum)");
+  const std::string dtypes = names(kDTypeCount, dtype_name), redops = names(kReduceOpCount, reduce_op_name);
+  app.add_option("-d,--dtype", parsed("--dtype", options.dtype, parse_dtype, dtypes), dtypes + " (f32)");
+  app.add_option("-o,--redop", parsed("--redop", options.redop, parse_reduce_op, redops), redops + " (sum)");
   app.add_option("-r,--root", options.root, "root of broadcast, reduce, gather and scatter")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
@@ -100,7 +115,12 @@ std::string contradiction(const Options& options) {
   if (options.algorithm != "auto" && info.algorithm_key.empty()) {
     return fmt::format("{} has no algorithms to choose from with --algo", info.name);
   }
-  if (options.out_of_place && !info.has_out_of_place_form) return fmt::format("{} has no --out-of-place form", info.name);
+  if (info.reduces && !is_reducible(options.dtype)) {
+    return fmt::format("{} is carried but not reduced; --dtype of {} is one of {}", dtype_name(options.dtype),
+                       info.name, names(kDTypeCount, dtype_name, is_reducible));
+  }
+  if (options.out_of_place && !info.has_out_of_place_form)
+    return fmt::format("{} has no --out-of-place form", info.name);
   if (options.in_place && !info.has_in_place_form) return fmt::format("{} has no --in-place form", info.name);
   return {};
 }

@@ -2,9 +2,20 @@
 
 #include <algorithm>
 #include <cstring>
+#include <type_traits>
+
+#include "slipring/float16.h"
 
 namespace slipring::tools::perf {
 namespace {
+
+/// An 8-bit float: its bytes are data here, its values are never computed with.
+struct Byte {
+  std::uint8_t bits;
+  Byte() = default;
+  explicit Byte(std::int64_t value) : bits(static_cast<std::uint8_t>(value)) {}
+  bool operator==(const Byte&) const = default;
+};
 
 /// Calls `f` with a value of the C++ type.
 template <class F>
@@ -17,9 +28,26 @@ auto with_type(DType dtype, F&& f) {
     case DType::i32:
       return f(std::int32_t{});
     case DType::i64:
+      return f(std::int64_t{});
+    case DType::i8:
+      return f(std::int8_t{});
+    case DType::u8:
+      return f(std::uint8_t{});
+    case DType::u32:
+      return f(std::uint32_t{});
+    case DType::u64:
+      return f(std::uint64_t{});
+    case DType::f16:
+      return f(float16{});
+    case DType::bf16:
+      return f(bfloat16{});
+    case DType::boolean:
+      return f(bool{});
+    case DType::fp8_e4m3:
+    case DType::fp8_e5m2:
       break;
   }
-  return f(std::int64_t{});
+  return f(Byte{});
 }
 
 /// splitmix64's mixing step: neighbouring inputs give unrelated outputs.
@@ -29,38 +57,77 @@ std::uint64_t mixed(std::uint64_t x) {
   return x ^ (x >> 31);
 }
 
+/// To here bf16 has every integer.
+constexpr int kLargestSum = 256;
+
+/// Small enough for the sum of all ranks' elements to be exact in 16 bits; beyond 256 ranks only that many,
+/// others for the next index, have more than a zero.
+int small_summand(int ranks, std::uint64_t bits, int rank, std::size_t index) {
+  const int largest = std::clamp(kLargestSum / ranks, 1, 63);
+  const auto place = (index + static_cast<std::size_t>(rank)) % static_cast<std::size_t>(ranks);
+  if (place >= kLargestSum) return 0;
+  return static_cast<int>(bits % static_cast<unsigned>(2 * largest + 1)) - largest;
+}
+
+template <class T>
 int element(ReduceOp op, int ranks, std::uint64_t seed, int rank, std::size_t index) {
   const std::uint64_t bits =
       mixed(seed * 0x9e3779b97f4a7c15U + static_cast<std::uint64_t>(rank) * Pattern::kPeriod + index);
+  if constexpr (std::is_same_v<T, float16> || std::is_same_v<T, bfloat16>) {
+    if (op == ReduceOp::sum || op == ReduceOp::avg) return small_summand(ranks, bits, rank, index);
+  }
   if (op != ReduceOp::prod) return static_cast<int>(bits % 127) - 63;
   // One rank brings in a factor of 3 and the others a sign: products stay small for any number of ranks.
   const int magnitude = static_cast<int>(index % static_cast<std::size_t>(ranks)) == rank ? 3 : 1;
   return bits & 1 ? magnitude : -magnitude;
 }
 
-/// As T computes it; sums and products of elements are exact in every type.
+/// The integer as T has it: an unsigned type wraps what is negative, bool has its lowest bit.
+template <class T>
+T as(std::int64_t value) {
+  if constexpr (std::is_same_v<T, bool>) {
+    return (value & 1) != 0;
+  } else {
+    return static_cast<T>(value);
+  }
+}
+
+template <class T>
+T quotient(std::int64_t sum, int ranks) {
+  if constexpr (std::is_integral_v<T>) {
+    using Wide = std::conditional_t<std::is_signed_v<T>, std::int64_t, std::uint64_t>;
+    return static_cast<T>(Wide{as<T>(sum)} / static_cast<Wide>(ranks));
+  } else {
+    using Computed = std::conditional_t<sizeof(T) < sizeof(float), float, T>;
+    return static_cast<T>(static_cast<Computed>(sum) / static_cast<Computed>(ranks));
+  }
+}
+
+/// As T computes it; sums and products of elements are exact in every type of floats, and wrap in integers.
 template <class T>
 T reduced(ReduceOp op, int ranks, std::uint64_t seed, std::size_t index) {
-  std::int64_t value = element(op, ranks, seed, 0, index);
+  std::int64_t total = element<T>(op, ranks, seed, 0, index);
+  T extreme = as<T>(total);
   for (int rank = 1; rank < ranks; ++rank) {
-    const std::int64_t next = element(op, ranks, seed, rank, index);
+    const std::int64_t next = element<T>(op, ranks, seed, rank, index);
     switch (op) {
       case ReduceOp::sum:
       case ReduceOp::avg:
-        value += next;
+        total += next;
         break;
       case ReduceOp::prod:
-        value *= next;
+        total *= next;
         break;
       case ReduceOp::min:
-        value = std::min(value, next);
+        extreme = std::min(extreme, as<T>(next));
         break;
       case ReduceOp::max:
-        value = std::max(value, next);
+        extreme = std::max(extreme, as<T>(next));
         break;
     }
   }
-  return op == ReduceOp::avg ? static_cast<T>(value) / static_cast<T>(ranks) : static_cast<T>(value);
+  if (op == ReduceOp::min || op == ReduceOp::max) return extreme;
+  return op == ReduceOp::avg ? quotient<T>(total, ranks) : as<T>(total);
 }
 
 template <class T, class Value>
@@ -92,7 +159,7 @@ Pattern::Pattern(DType dtype, ReduceOp op, int ranks, std::uint64_t seed)
 
 std::vector<std::byte> Pattern::data_of(int rank) const {
   return with_type(dtype_, [&]<class T>(T) {
-    return period_of<T>([&](std::size_t i) { return static_cast<T>(element(op_, ranks_, seed_, rank, i)); });
+    return period_of<T>([&](std::size_t i) { return as<T>(element<T>(op_, ranks_, seed_, rank, i)); });
   });
 }
 
@@ -113,7 +180,11 @@ std::uint64_t Pattern::wrong_reduction(const void* buffer, std::size_t count, st
       buffer, count,
       with_type(dtype_,
                 [&]<class T>(T) {
-                  return period_of<T>([&](std::size_t i) { return reduced<T>(op_, ranks_, seed_, i); });
+                  if constexpr (std::is_same_v<T, Byte>) {
+                    return std::vector<std::byte>();  // never asked for
+                  } else {
+                    return period_of<T>([&](std::size_t i) { return reduced<T>(op_, ranks_, seed_, i); });
+                  }
                 }),
       first);
 }
@@ -137,14 +208,14 @@ int fixed_point(ReduceOp op) noexcept {
 }
 
 void fill_constant(void* buffer, std::size_t count, DType dtype, int value) {
-  with_type(dtype, [&]<class T>(T) { std::fill_n(static_cast<T*>(buffer), count, static_cast<T>(value)); });
+  with_type(dtype, [&]<class T>(T) { std::fill_n(static_cast<T*>(buffer), count, as<T>(value)); });
 }
 
 std::uint64_t wrong_constant(const void* buffer, std::size_t count, DType dtype, int value) {
   return with_type(dtype, [&]<class T>(T) {
     const T* elements = static_cast<const T*>(buffer);
     return static_cast<std::uint64_t>(
-        std::count_if(elements, elements + count, [&](T found) { return found != static_cast<T>(value); }));
+        std::count_if(elements, elements + count, [&](T found) { return found != as<T>(value); }));
   });
 }
 

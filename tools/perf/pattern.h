@@ -1,9 +1,10 @@
 // Pattern: known data of every rank, and what the operators must make of it, so that every element can be
 // checked.
 //
-// Values are small integers chosen so that any order of reduction is exact in every type; they repeat after
-// kPeriod elements, a prime, so that data shifted by any chunk or block does not pass. Each seed gives other
-// values: results of an earlier run do not pass either. Each rank makes its own, equal one. Any thread.
+// Values are small integers chosen so that any order of reduction is exact in every type, also if each step
+// rounds to bf16; in unsigned types they wrap, bool holds their lowest bit. They repeat after kPeriod
+// elements, a prime, so that data shifted by any chunk or block does not pass. Each seed gives other values:
+// results of an earlier run do not pass either. Each rank makes its own, equal one. Any thread.
 #pragma once
 
 #include <cstddef>

@@ -59,6 +59,15 @@ TEST(PerfOptions, ChecksAndPinsByDefault) {
   EXPECT_EQ(std::get<Options>(parsed).pin.kind, PinRequest::Kind::one_per_core);
 }
 
+TEST(PerfOptions, WhatMovesDataTakesEveryType) {
+  for (int t = 0; t < kDTypeCount; ++t) {
+    const std::string name(dtype_name(static_cast<DType>(t)));
+    const auto parsed = parse({"broadcast", "-d", name.c_str()});
+    ASSERT_TRUE(std::holds_alternative<Options>(parsed)) << name;
+    EXPECT_EQ(std::get<Options>(parsed).dtype, static_cast<DType>(t));
+  }
+}
+
 TEST(PerfOptions, EveryOperationIsInTheHelp) {
   CaptureStdout();
   const auto parsed = parse({"--help"});
@@ -73,7 +82,13 @@ TEST(PerfOptions, WrongCommandLinesSayWhy) {
   EXPECT_THAT(refusal({"all_scatter"}), HasSubstr("no operation all_scatter"));
   EXPECT_THAT(refusal({"all_reduce", "-b", "4X"}), HasSubstr("--min-bytes"));
   EXPECT_THAT(refusal({"all_reduce", "-b", "8M", "-e", "1M"}), HasSubstr("--min-bytes 8388608 is above"));
-  EXPECT_THAT(refusal({"all_reduce", "-d", "f99"}), HasSubstr("--dtype"));
+  EXPECT_THAT(refusal({"all_reduce", "-d", "f99"}),
+              HasSubstr("--dtype: f99 is not one of f32 f64 i32 i64 i8 u8 u32 u64 f16 bf16 bool fp8_e4m3"));
+  EXPECT_THAT(refusal({"all_reduce", "-o", "mean"}),
+              HasSubstr("--redop: mean is not one of sum prod min max avg"));
+  EXPECT_THAT(refusal({"all_reduce", "-d", "bool"}),
+              HasSubstr("bool is carried but not reduced; --dtype of "
+                        "all_reduce is one of f32 f64 i32 i64 i8 u8 u32 u64 f16 bf16\n"));
   EXPECT_THAT(refusal({"all_reduce", "--procs", "0"}), HasSubstr("--procs"));
   EXPECT_THAT(refusal({"all_reduce", "--procs", "2", "--threads", "2"}), HasSubstr("excludes"));
   EXPECT_THAT(refusal({"all_reduce", "-f", "1"}), HasSubstr("--factor"));

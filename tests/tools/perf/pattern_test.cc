@@ -61,13 +61,37 @@ TEST_P(Reduction, OfAnotherSeedOrLackingARankDoesNotPass) {
   EXPECT_GT(pattern.wrong_reduction(one.data(), kCount), kCount / 8);
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    TypesAndOperators, Reduction,
-    testing::Values(Case{DType::f32, ReduceOp::sum, 2}, Case{DType::f32, ReduceOp::avg, 3},
-                    Case{DType::f32, ReduceOp::prod, 16}, Case{DType::f64, ReduceOp::min, 4},
-                    Case{DType::f64, ReduceOp::sum, 64}, Case{DType::i32, ReduceOp::avg, 5},
-                    Case{DType::i32, ReduceOp::max, 2}, Case{DType::i64, ReduceOp::prod, 64},
-                    Case{DType::i64, ReduceOp::sum, 7}));
+std::vector<Case> every_case() {
+  std::vector<Case> cases;
+  for (int t = 0; t < kDTypeCount; ++t) {
+    const auto dtype = static_cast<DType>(t);
+    if (!is_reducible(dtype)) continue;
+    for (int op = 0; op < kReduceOpCount; ++op)
+      for (const int ranks : {2, 3, 5, 16, 64}) cases.push_back({dtype, static_cast<ReduceOp>(op), ranks});
+  }
+  cases.push_back({DType::bf16, ReduceOp::sum, 300});
+  cases.push_back({DType::f16, ReduceOp::avg, 300});
+  return cases;
+}
+
+INSTANTIATE_TEST_SUITE_P(TypesAndOperators, Reduction, testing::ValuesIn(every_case()));
+
+// As a ring does it, which rounds after every step.
+TEST(Sums, OfHalvesAreExactAlsoInSteps) {
+  for (const DType dtype : {DType::f16, DType::bf16}) {
+    for (const int ranks : {2, 7, 64, 300}) {
+      const Pattern pattern(dtype, ReduceOp::sum, ranks, 5);
+      std::vector<std::uint16_t> sum(kCount), next(kCount);
+      pattern.fill(sum.data(), kCount, ranks - 1);
+      for (int rank = 0; rank + 1 < ranks; ++rank) {
+        pattern.fill(next.data(), kCount, rank);
+        const void* sources[] = {sum.data(), next.data()};
+        collectives::reduce_kernel(dtype, ReduceOp::sum)(sum.data(), nullptr, sources, 2, kCount, 1);
+      }
+      EXPECT_EQ(pattern.wrong_reduction(sum.data(), kCount), 0U) << dtype_name(dtype) << " ranks " << ranks;
+    }
+  }
+}
 
 TEST(Data, ShiftedByAnyChunkIsWrong) {
   const Pattern pattern(DType::f32, ReduceOp::sum, 2, 1);
@@ -90,8 +114,23 @@ TEST(Data, CanBeFilledAndCheckedInPieces) {
   EXPECT_EQ(pattern.wrong_data(data.data() + 11, data.size() - 11, 0, 11), 0U);
 }
 
+TEST(Data, OfEveryTypeDiffersFromItsNeighboursAndBoolIsZeroOrOne) {
+  for (int t = 0; t < kDTypeCount; ++t) {
+    const auto dtype = static_cast<DType>(t);
+    const Pattern pattern(dtype, ReduceOp::sum, 2, 3);
+    std::vector<std::byte> data(kCount * dtype_bytes(dtype));
+    pattern.fill(data.data(), kCount, 1);
+    EXPECT_EQ(pattern.wrong_data(data.data(), kCount, 1), 0U) << dtype_name(dtype);
+    EXPECT_GT(pattern.wrong_data(data.data() + dtype_bytes(dtype), kCount - 1, 1), kCount / 3);
+    if (dtype == DType::boolean) {
+      for (const std::byte b : data) ASSERT_LE(std::to_integer<int>(b), 1);
+    }
+  }
+}
+
 TEST(Data, GarbageIsWrongEverywhere) {
-  for (const DType dtype : {DType::f32, DType::f64, DType::i32, DType::i64}) {
+  for (int t = 0; t < kDTypeCount; ++t) {
+    const auto dtype = static_cast<DType>(t);
     std::vector<std::byte> data(kCount * 8);
     fill_garbage(data.data(), data.size());
     EXPECT_EQ(Pattern(dtype, ReduceOp::sum, 2, 3).wrong_data(data.data(), kCount, 0), kCount);

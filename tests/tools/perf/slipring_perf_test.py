@@ -54,11 +54,23 @@ class Perf(unittest.TestCase):
                     self.assertEqual(found[0]["ranks"], int(ranks[1]))
 
     def test_every_type_and_operator_is_checked(self):
-        for dtype in ("f32", "f64", "i32", "i64"):
+        for dtype in ("f32", "f64", "i32", "i64", "i8", "u8", "u32", "u64", "f16", "bf16"):
             for redop in ("sum", "prod", "min", "max", "avg"):
                 with self.subTest(dtype=dtype, redop=redop):
                     self.assert_right(rows("all_reduce", "--threads", "3", "-d", dtype, "-o", redop, "-b", "1000", "-e", "300K",
                                            "-f", "30"), 2)
+
+    def test_every_type_is_carried(self):
+        for dtype in ("i8", "u8", "u32", "u64", "f16", "bf16", "bool", "fp8_e4m3", "fp8_e5m2"):
+            for op in ("broadcast", "send_recv", "stream"):
+                with self.subTest(op=op, dtype=dtype):
+                    self.assert_right(rows(op, "--threads", "2", "-d", dtype, "-b", "1000", "-e", "300K", "-f", "30"), 2)
+
+    def test_halves_are_exact_on_every_path(self):
+        for algorithm in ("one_shot", "two_phase", "ring"):
+            for dtype in ("f16", "bf16"):
+                with self.subTest(algorithm=algorithm, dtype=dtype):
+                    self.assert_right(rows("all_reduce", "--threads", "5", "-d", dtype, "-a", algorithm, "-b", "10K", "-e", "10K"), 1)
 
     def test_forms(self):
         for words in (["all_reduce", "--out-of-place"], ["all_reduce", "--heap"], ["all_reduce", "--heap", "--out-of-place"],
