@@ -71,7 +71,7 @@ Status CommunicatorImpl::all_reduce_alone(const void* in, void* out, std::size_t
   return {};
 }
 
-Status CommunicatorImpl::all_reduce(const void* in, void* out, std::size_t count, DType dtype, ReduceOp op) {
+Status CommunicatorImpl::all_reduce_divided(const void* in, void* out, std::size_t count, DType dtype, ReduceOp op, int divisor) {
   if (!usable() || !valid_all_reduce(in, out, count, dtype, op)) [[unlikely]]
     return refuse_all_reduce(in, out, count, dtype, op).with("all_reduce");
   counters_.operations.add(1);
@@ -88,11 +88,15 @@ Status CommunicatorImpl::all_reduce(const void* in, void* out, std::size_t count
                            {.in = in, .out = out, .count = count, .dtype = dtype, .op = op}, fingerprint.pack()));
   }
   const collectives::ReduceRequest request{.in = in, .out = out, .count = count, .element_bytes = element,
-                                           .kernel = kernels_.of(dtype, op), .divisor = op == ReduceOp::avg ? size_ : 1,
+                                           .kernel = kernels_.of(dtype, op), .divisor = divisor,
                                            .fingerprint = fingerprint.pack()};
   if (choice.path == Path::one_shot) {
     counters_.one_shot_ops.add(1);
     return settle(direct_.all_reduce_one_shot(request));
+  }
+  if (choice.path == Path::levels) {
+    counters_.level_ops.add(1);
+    return settle(all_reduce_by_levels(in, out, count, dtype, op, divisor));
   }
   counters_.two_phase_ops.add(1);
   return settle(direct_.all_reduce_two_phase(request));
@@ -115,6 +119,10 @@ Status CommunicatorImpl::broadcast(void* buffer, std::size_t count, DType dtype,
     return settle(run_plan(choice.algorithm, root, Operation::broadcast,
                            {.in = buffer, .out = buffer, .count = count, .dtype = dtype}, fingerprint.pack()));
   }
+  if (choice.path == Path::levels) {
+    counters_.level_ops.add(1);
+    return settle(broadcast_by_levels(buffer, count, dtype, root));
+  }
   return settle(broadcast_direct(buffer, count * dtype_bytes(dtype), root, fingerprint.pack()));
 }
 
@@ -123,6 +131,10 @@ Status CommunicatorImpl::barrier() {
   counters_.operations.add(1);
   counters_.barriers.add(1);
   if (size() == 1) return {};
+  if (selector_.by_levels()) {
+    counters_.level_ops.add(1);
+    return settle(barrier_by_levels());
+  }
   return settle(direct_.rendezvous(Fingerprint{.operation = Operation::barrier}.pack()));
 }
 
@@ -174,6 +186,7 @@ Result<Selection> CommunicatorImpl::explain(std::string_view operation, std::siz
   collectives::PathChoice choice{Path::two_phase, "direct"};
   if (which == Operation::all_reduce) choice = selector_.all_reduce(bytes);
   if (which == Operation::broadcast) choice = selector_.broadcast();
+  if ((which == Operation::barrier || which == Operation::reduce) && selector_.by_levels()) choice = {Path::levels, "levels"};
   selection.algorithm = choice.algorithm;
   selection.chunk_bytes = choice.path == Path::plan ? static_cast<std::size_t>(config_.plan_chunk_bytes)
                           : choice.path == Path::one_shot ? bytes : group_->layout().direct.chunk_bytes;

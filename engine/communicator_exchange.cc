@@ -307,17 +307,21 @@ Status CommunicatorImpl::all_to_allv(const void* in, std::span<const std::size_t
   return run_exchange({.send = send_, .recv = recv_, .largest = largest_of(counts_) * element, .fingerprint = fingerprint.pack()});
 }
 
-Status CommunicatorImpl::reduce(const void* in, void* out, std::size_t count, DType dtype, ReduceOp op, int root) {
+Status CommunicatorImpl::reduce_divided(const void* in, void* out, std::size_t count, DType dtype, ReduceOp op, int divisor, int root) {
   const bool is_root = root == rank();
   if (Status s = check_reduction(dtype, op); !s) return std::move(s).with("reduce");
   if (Status s = check_exchange({in, count}, {out, is_root ? count : 0}, dtype, 0, root); !s) return std::move(s).with("reduce");
   counters_.operations.add(1);
   counters_.bytes_in.add(count * dtype_bytes(dtype));
   if (size_ == 1) return all_reduce_alone(in, out, count, dtype);
+  if (selector_.by_levels()) {
+    counters_.level_ops.add(1);
+    return settle(reduce_by_levels(in, out, count, dtype, op, divisor, root));
+  }
   const Fingerprint fingerprint{.operation = Operation::reduce, .dtype = dtype, .op = op, .root = static_cast<std::uint16_t>(root),
                                 .count = count};
   return settle(direct_.reduce({.in = in, .out = out, .count = count, .element_bytes = dtype_bytes(dtype), .kernel = kernels_.of(dtype, op),
-                                .divisor = op == ReduceOp::avg ? size_ : 1, .fingerprint = fingerprint.pack(), .root = root}));
+                                .divisor = divisor, .fingerprint = fingerprint.pack(), .root = root}));
 }
 
 Status CommunicatorImpl::check_reduction(DType dtype, ReduceOp op) const {

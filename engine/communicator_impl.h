@@ -6,6 +6,7 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <tuple>
@@ -22,6 +23,7 @@
 #include "engine/group/shared_group.h"
 #include "engine/rank_environment.h"
 #include "engine/store/store.h"
+#include "engine/topology/domains.h"
 #include "slipring/communicator.h"
 
 namespace slipring::engine {
@@ -59,10 +61,14 @@ class CommunicatorImpl {
   int rank() const noexcept { return group_->rank(); }
   int size() const noexcept { return size_; }
 
-  Status all_reduce(const void* in, void* out, std::size_t count, DType dtype, ReduceOp op);
+  Status all_reduce(const void* in, void* out, std::size_t count, DType dtype, ReduceOp op) {
+    return all_reduce_divided(in, out, count, dtype, op, op == ReduceOp::avg ? size_ : 1);
+  }
   Status broadcast(void* buffer, std::size_t count, DType dtype, int root);
   Status barrier();
-  Status reduce(const void* in, void* out, std::size_t count, DType dtype, ReduceOp op, int root);
+  Status reduce(const void* in, void* out, std::size_t count, DType dtype, ReduceOp op, int root) {
+    return reduce_divided(in, out, count, dtype, op, op == ReduceOp::avg ? size_ : 1, root);
+  }
   Status all_gather(const void* in, void* out, const BlockShape& shape, DType dtype);
   Status all_gatherv(const void* in, void* out, std::span<const std::size_t> counts, DType dtype);
   Status reduce_scatter(const void* in, void* out, const BlockShape& shape, DType dtype, ReduceOp op);
@@ -124,6 +130,16 @@ class CommunicatorImpl {
   Status run_reduce_scatter(void* out, std::size_t largest, DType dtype, ReduceOp op, bool uniform, std::uint64_t fingerprint);
   Status broadcast_direct(void* buffer, std::size_t bytes, int root, std::uint64_t fingerprint);
   Status all_reduce_alone(const void* in, void* out, std::size_t count, DType dtype);
+  // An average is divided by the ranks of all levels, in the last of them.
+  Status all_reduce_divided(const void* in, void* out, std::size_t count, DType dtype, ReduceOp op, int divisor);
+  Status reduce_divided(const void* in, void* out, std::size_t count, DType dtype, ReduceOp op, int divisor, int root);
+  // Collectives by levels (communicator_levels.cc).
+  bool is_leader() const noexcept { return inside_->rank() == 0; }
+  Status form_levels();
+  Status all_reduce_by_levels(const void* in, void* out, std::size_t count, DType dtype, ReduceOp op, int divisor);
+  Status broadcast_by_levels(void* buffer, std::size_t count, DType dtype, int root);
+  Status barrier_by_levels();
+  Status reduce_by_levels(const void* in, void* out, std::size_t count, DType dtype, ReduceOp op, int divisor, int root);
   Status run_plan(std::string_view algorithm, int root, collectives::Operation operation,
                   const collectives::CollectiveCall& call, std::uint64_t fingerprint);
   Result<collectives::Executor*> executor(const PlanKey& key);
@@ -141,6 +157,7 @@ class CommunicatorImpl {
   base::Waiter waiter_;
   collectives::DirectCollectives direct_;
   const KernelTable kernels_;
+  const std::optional<DomainSplit> split_;  // of the ranks into domains, if that is of use
   collectives::Selector selector_;
   ChannelTable channels_;
   base::CounterBlock private_counters_;  // in use if counters.enabled is false
@@ -148,6 +165,8 @@ class CommunicatorImpl {
   std::map<PlanKey, std::unique_ptr<collectives::Executor>> executors_;
   std::vector<collectives::Rows> send_, recv_;  // blocks of the exchange under way, by rank
   std::vector<std::size_t> counts_;             // of all ranks, in the forms whose ranks know only their own
+  std::shared_ptr<CommunicatorImpl> inside_, across_;  // formed by the first operation by levels; see split_
+  std::vector<std::byte> scratch_;                     // partial results of reduce on ranks that do not get the result
   Status failure_;  // of the first operation that failed
   bool closed_ = false;
   bool usable_ = true;  // neither failed nor closed

@@ -11,7 +11,8 @@ CommunicatorImpl::CommunicatorImpl(std::shared_ptr<SharedGroup> group, const bas
     : group_(std::move(group)), size_(group_->ranks()), config_(config), fault_(fault),
       waiter_(group_->doorbell(group_->rank()), group_->windows(), *group_),
       direct_(group_->direct_group(), waiter_, fault_),
-      selector_(config_, group_->ranks(), group_->layout().direct.box_bytes), channels_(group_, waiter_),
+      split_(split_by_domains(group_->rank(), group_->domains())),
+      selector_(config_, group_->ranks(), group_->layout().direct.box_bytes, split_ ? split_->domain_count : 1), channels_(group_, waiter_),
       counters_(config_.counters_enabled ? group_->counters() : private_counters_) {
   waiter_.show_counts_in(counters_);
   send_.resize(static_cast<std::size_t>(size_));
@@ -67,6 +68,8 @@ void CommunicatorImpl::close() noexcept {
   if (failure_.is_ok() && size() > 1) direct_.leave();
   group_->leave();
   channels_.close();
+  if (inside_) inside_->close();
+  if (across_) across_->close();
   executors_.clear();
 }
 

@@ -21,10 +21,13 @@ std::uint64_t mark_of(int rank) noexcept { return kGroupMagic ^ (static_cast<std
 
 std::string settings_text(const base::ConfigValues& c) {
   return fmt::format("channel.slots {}, channel.bytes {}, direct.one_shot_max_bytes {}, direct.chunk_bytes {}, plan.chunk_bytes {}, "
-                     "plan.rings {}, all_reduce.algorithm {}, broadcast.algorithm {}, heap.max_bytes {}, group.max_bytes {}, segment.backing {}, test.counter_start {}",
+                     "plan.rings {}, all_reduce.algorithm {}, broadcast.algorithm {}, heap.max_bytes {}, group.max_bytes {}, topology.domains {}, segment.backing {}, test.counter_start {}",
                      c.channel_slots, c.channel_bytes, c.direct_one_shot_max_bytes, c.direct_chunk_bytes, c.plan_chunk_bytes,
-                     c.plan_rings, c.all_reduce_algorithm, c.broadcast_algorithm, c.heap_max_bytes, c.group_max_bytes, c.segment_backing, c.test_counter_start);
+                     c.plan_rings, c.all_reduce_algorithm, c.broadcast_algorithm, c.heap_max_bytes, c.group_max_bytes, c.topology_domains, c.segment_backing, c.test_counter_start);
 }
+
+// Two domains with two ranks in one of them.
+constexpr int kFewestRanksForDomains = 3;
 
 const char* backing_name(SegmentBacking backing) noexcept { return backing == SegmentBacking::memfd ? "memfd" : "shm"; }
 
@@ -109,11 +112,24 @@ struct SharedGroup::Former {
     return {};
   }
 
+  Result<Domains> own_domains(std::span<const int> cpus) const {
+    if (config.topology_domains == "none" || ranks < kFewestRanksForDomains) return Domains();
+    if (config.topology_domains == "auto") return found_domains(cpus);
+    auto sizes = parse_domain_sizes(config.topology_domains);
+    if (!sizes) return std::move(sizes).status();
+    return declared_domains(*sizes, rank);
+  }
+
   GroupHello hello(SegmentBacking backing) {
     GroupHello h;
     Status s = make_segment(backing);
     if (s.is_ok()) s = make_heap(backing);
     if (s.is_ok()) s = make_arena(backing);
+    h.cpus = base::usable_cpus().cpus;
+    if (auto domains = own_domains(h.cpus))
+      h.domains = std::move(*domains);
+    else if (s.is_ok())
+      s = std::move(domains).status();
     if (!s) {
       h.error = s.to_string();
       return h;
@@ -121,7 +137,6 @@ struct SharedGroup::Former {
     h.settings = settings_text(config);
     h.process = base::this_process();
     h.pid_namespace = own_pid_namespace();
-    h.cpus = base::usable_cpus().cpus;
     h.membarrier = base::register_membarrier();
     h.segment = segment->address();
     if (job->heaps.own) h.heap = job->heaps.own->address();
@@ -157,7 +172,8 @@ struct SharedGroup::Former {
     marks_in((*mapped)->data())[rank].store(mark_of(rank), std::memory_order_relaxed);  // relaxed: the store orders it
     members.push_back({.job_rank = peer, .memory = (*mapped)->data(), .segment = *mapped});
     JobMember member{.process = h.process,
-                     .liveness = h.pid_namespace == own_pid_namespace() ? base::PeerProcess::open(h.process) : nullptr, .arena = nullptr};
+                     .liveness = h.pid_namespace == own_pid_namespace() ? base::PeerProcess::open(h.process) : nullptr,
+                     .arena = nullptr, .domains = h.domains};
     if (!h.arena.empty()) {
       auto peer_arena = base::Segment::attach(h.arena, deadline);
       if (!peer_arena) return std::move(peer_arena).status().with(fmt::format("memory for groups of rank {}", peer));

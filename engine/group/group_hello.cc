@@ -12,7 +12,7 @@ using nlohmann::json;
 
 std::string GroupHello::encode() const {
   return json{{"error", error}, {"settings", settings}, {"pid", process.pid}, {"start", process.start_ticks}, {"pid_namespace", pid_namespace},
-              {"cpus", cpus}, {"membarrier", membarrier}, {"segment", segment}, {"heap", heap}, {"arena", arena}}
+              {"cpus", cpus}, {"domains", domains}, {"membarrier", membarrier}, {"segment", segment}, {"heap", heap}, {"arena", arena}}
       .dump(-1, ' ', false, json::error_handler_t::replace);
 }
 
@@ -26,6 +26,7 @@ Result<GroupHello> GroupHello::decode(std::string_view text) {
     h.process.start_ticks = j.at("start").get<std::uint64_t>();
     h.pid_namespace = j.at("pid_namespace").get<std::string>();
     h.cpus = j.at("cpus").get<std::vector<int>>();
+    h.domains = j.at("domains").get<std::vector<int>>();
     h.membarrier = j.at("membarrier").get<bool>();
     h.segment = j.at("segment").get<std::string>();
     h.heap = j.at("heap").get<std::string>();

@@ -18,6 +18,7 @@ struct GroupHello {
   base::ProcessId process;
   std::string pid_namespace;  ///< in which the process id means something
   std::vector<int> cpus;
+  std::vector<int> domains;
   bool membarrier = false;
   std::string segment;   ///< address
   std::string heap;      ///< address, empty without a heap

@@ -11,6 +11,7 @@
 #include "base/wait.h"
 #include "collectives/direct/rank_area.h"
 #include "engine/group/group_arena.h"
+#include "engine/topology/domains.h"
 
 namespace slipring::engine {
 
@@ -19,6 +20,7 @@ struct JobMember {
   /// Null where the process cannot be seen: a rank in another PID namespace is missed by timeout only.
   std::shared_ptr<const base::PeerProcess> liveness;
   std::shared_ptr<base::Segment> arena;  ///< null if the job has none
+  Domains domains;                       ///< empty if the hierarchy is not to be followed
 
   bool gone() const noexcept { return liveness && liveness->gone(); }
 };

@@ -85,6 +85,12 @@ collectives::DirectGroup SharedGroup::direct_group() {
           [this](std::size_t offset, std::size_t bytes) { return commit(layout_.direct_offset() + offset, bytes); }, job_->threads};
 }
 
+std::vector<Domains> SharedGroup::domains() const {
+  std::vector<Domains> by_rank;
+  for (int r = 0; r < ranks(); ++r) by_rank.push_back(member_of_job(r).domains);
+  return by_rank;
+}
+
 std::string SharedGroup::title() const {
   if (!parent_) return "";
   std::vector<int> ranks;
@@ -103,6 +109,7 @@ std::string_view SharedGroup::transport() const noexcept {
 }
 
 Status SharedGroup::poison(const Status& cause) noexcept {
+  if (shares_fate_) (void)parent_->poison(cause);
   PoisonRecord& p = *record_;
   std::uint32_t expected = PoisonRecord::clean;
   // acq_rel: the claim alone carries nothing; the record becomes visible with POISONED below.
@@ -120,15 +127,16 @@ Status SharedGroup::poison(const Status& cause) noexcept {
   return earlier ? cause : earlier;  // ok: another rank is just writing the record; one's own cause will do
 }
 
-// Who aborts a communicator wants the groups that were made of it to end as well; other failures stay where they are.
-Status SharedGroup::abort_of_parent() const {
+// Who aborts a communicator wants the groups that were made of it to end as well; other failures stay where they are,
+// unless a group is but a part of how its parent works.
+Status SharedGroup::fate_of_parent() const {
   if (!parent_) return {};
   Status above = parent_->interrupted();
-  return above.code() == StatusCode::aborted ? above : Status();
+  return shares_fate_ || above.code() == StatusCode::aborted ? above : Status();
 }
 
 Status SharedGroup::interrupted() {
-  if (!poisoned()) [[likely]] return parent_ ? abort_of_parent() : Status();
+  if (!poisoned()) [[likely]] return fate_of_parent();
   const PoisonRecord& p = *record_;
   char text[sizeof(p.text)];
   std::memcpy(text, p.text, sizeof text);

@@ -63,6 +63,10 @@ class SharedGroup final : public base::Watch {
   /// "inproc" if that rank is a thread of this process, else "shm".
   std::string_view transport(int peer) const noexcept;
   std::string_view transport() const noexcept;
+  /// By rank, for split_by_domains.
+  std::vector<Domains> domains() const;
+  /// Before any operation: a failure here is one of the group that this one was made of, and the other way round.
+  void share_fate() noexcept { shares_fate_ = true; }
   /// For errors: "" for the ranks of the whole job, else e.g. "group of job ranks 1, 3".
   std::string title() const;
 
@@ -84,7 +88,7 @@ class SharedGroup final : public base::Watch {
   SharedGroup(std::shared_ptr<Job> job, int rank, const GroupLayout& layout, std::vector<GroupMember> members);
   RankHeader& header(int rank) const noexcept { return *reinterpret_cast<RankHeader*>(memory(rank)); }
   const JobMember& member_of_job(int rank) const noexcept { return job_->members[static_cast<std::size_t>(job_rank(rank))]; }
-  Status abort_of_parent() const;
+  Status fate_of_parent() const;
   void depart() noexcept;
 
   const std::shared_ptr<Job> job_;
@@ -94,6 +98,7 @@ class SharedGroup final : public base::Watch {
   const std::vector<GroupMember> members_;
   PoisonRecord* const record_;  // in rank 0's memory
   base::CounterBlock* const counters_;
+  bool shares_fate_ = false;
   const std::uint32_t generation_ = base::fork_generation();
 };
 
