@@ -9,6 +9,7 @@
 #include <climits>
 #include <ctime>
 
+#include "base/fiber.h"
 #include "base/status.h"
 
 namespace slipring::base {
@@ -46,8 +47,22 @@ void Waiter::show_counts() noexcept {
   shown_->liveness_checks.set(counts_.checks);
 }
 
+// Inside an asynchronous operation: whoever progresses it waits, and says when that has become pointless.
+Status Waiter::wait_in_fiber(Fiber& fiber, ReadyFn ready, void* argument, const Deadline* deadline) {
+  const bool limited = deadline && !deadline->is_by_waiter();
+  while (!ready(argument)) {
+    if (Status s = watch_.interrupted(); !s) return s;
+    if (limited && deadline->passed()) return error(StatusCode::timeout, "nothing came in time");
+    fiber.awaits = &own_;
+    if (Status s = fiber.suspend(); !s) return s;
+  }
+  ++fiber.waits_over;
+  return {};
+}
+
 Status Waiter::wait_slow(ReadyFn ready, void* argument, const Deadline* deadline) {
   ++counts_.slow_waits;
+  if (Fiber* fiber = Fiber::current()) return wait_in_fiber(*fiber, ready, argument, deadline);
   const auto begin = Clock::now();
   const Deadline limit = deadline && !deadline->is_by_waiter() ? *deadline
                          : windows_.timeout_ns < 0 ? Deadline::never()

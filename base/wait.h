@@ -96,6 +96,7 @@ class Waiter {
 
  private:
   using ReadyFn = bool (*)(void*);
+  Status wait_in_fiber(class Fiber& fiber, ReadyFn ready, void* argument, const Deadline* deadline);
   [[gnu::noinline]] Status wait_slow(ReadyFn ready, void* argument, const Deadline* deadline);
 
   Doorbell& own_;

@@ -1,50 +1,49 @@
 // The public C++ API over CommunicatorImpl: the edge at which Status becomes Error.
 #include "slipring/communicator.h"
 
+#include <unistd.h>
+
 #include "base/log.h"
 #include "base/status.h"
 #include "engine/channel_endpoint.h"
-#include "engine/communicator_impl.h"
-#include "engine/raise.h"
+#include "engine/communicator_calls.h"
 
 namespace slipring {
-namespace {
+namespace engine {
 
-using engine::BlockShape;
-using engine::raise_unless_ok;
-using engine::value_or_raise;
-
-engine::CommunicatorImpl& use(const std::shared_ptr<engine::CommunicatorImpl>& impl) {
-  if (!impl) [[unlikely]]
-    throw Error(Status(StatusCode::invalid_argument, "this Communicator is empty: it was moved from, closed or never joined"));
-  return *impl;
+void refuse_empty() {
+  throw Error(Status(StatusCode::invalid_argument, "this Communicator is empty: it was moved from, closed or never joined"));
 }
-
-[[noreturn, gnu::cold]] void refuse_device(Device device) {
+void refuse_device(Device device) {
   throw Error(base::error(StatusCode::unsupported, "buffer on device kind {}: this build reaches host memory only; copy it to the host first",
                           static_cast<int>(device.kind)));
 }
 
-const void* host(ConstBuffer buffer) {
-  if (buffer.device.kind != DeviceKind::host) [[unlikely]] refuse_device(buffer.device);
-  return buffer.data;
-}
-void* host(Buffer buffer) {
-  if (buffer.device.kind != DeviceKind::host) [[unlikely]] refuse_device(buffer.device);
-  return buffer.data;
-}
-
-bool gather_block(engine::CommunicatorImpl& impl, ConstBuffer in, Buffer out, const BlockShape& block, DType dtype, int root,
-                  GatherMode mode) {
-  if (mode == GatherMode::spmd) {
-    raise_unless_ok(impl.all_gather(host(in), host(out), block, dtype));
-    return true;
+void Entered::enter() {
+  const int own = static_cast<int>(::gettid());
+  int inside = 0;
+  // acquire and release: a second thread that comes after the first has left is no misuse, and sees what it did.
+  if (word_.compare_exchange_strong(inside, own, std::memory_order_acquire)) {
+    outermost_ = true;
+  } else if (inside != own) {
+    throw Error(base::error(StatusCode::invalid_argument, "threads {} and {} are in one communicator at the same time; one thread at a "
+                            "time may call it, make a second one with split() for a second thread", inside, own));
   }
-  raise_unless_ok(impl.gather(host(in), host(out), block, dtype, root));
-  return root == impl.rank();
+}
+void Entered::leave() noexcept {
+  if (outermost_) word_.store(0, std::memory_order_release);
 }
 
-}  // namespace
+}  // namespace engine
+
+using engine::BlockShape;
+using engine::CommunicatorImpl;
+using engine::host;
+using engine::LaneKey;
+using engine::make;
+using engine::run;
+using engine::use;
+using engine::value_or_raise;
 
 Communicator::Communicator() noexcept = default;
 Communicator::Communicator(Communicator&&) noexcept = default;
@@ -62,9 +61,11 @@ Communicator Communicator::join(const JobOptions& options) {
   return Communicator(value_or_raise(engine::CommunicatorImpl::join(options)));
 }
 
-Communicator Communicator::split(int color, int key) { return Communicator(value_or_raise(use(impl_).split(color, key))); }
+Communicator Communicator::split(int color, int key) {
+  return Communicator(make(impl_, [=](CommunicatorImpl& c) { return c.split(color, key); }));
+}
 Communicator Communicator::create_group(std::span<const int> ranks) {
-  return Communicator(value_or_raise(use(impl_).create_group(ranks)));
+  return Communicator(make(impl_, [=](CommunicatorImpl& c) { return c.create_group(ranks); }));
 }
 
 int Communicator::rank() const noexcept { return impl_ ? impl_->rank() : -1; }
@@ -74,67 +75,77 @@ int Communicator::local_size() const noexcept { return size(); }
 int Communicator::nodes() const noexcept { return impl_ ? 1 : 0; }
 
 void Communicator::all_reduce(ConstBuffer in, Buffer out, std::size_t count, DType dtype, ReduceOp op) {
-  raise_unless_ok(use(impl_).all_reduce(host(in), host(out), count, dtype, op));
+  run(impl_, {}, [&](CommunicatorImpl& c) { return c.all_reduce(host(in), host(out), count, dtype, op); });
 }
 void Communicator::broadcast(Buffer buffer, std::size_t count, DType dtype, int root) {
-  raise_unless_ok(use(impl_).broadcast(host(buffer), count, dtype, root));
+  run(impl_, {}, [&](CommunicatorImpl& c) { return c.broadcast(host(buffer), count, dtype, root); });
 }
-void Communicator::barrier() { raise_unless_ok(use(impl_).barrier()); }
+void Communicator::barrier() {
+  run(impl_, {}, [&](CommunicatorImpl& c) { return c.barrier(); });
+}
 
 void Communicator::reduce(ConstBuffer in, Buffer out, std::size_t count, DType dtype, ReduceOp op, int root) {
-  raise_unless_ok(use(impl_).reduce(host(in), host(out), count, dtype, op, root));
+  run(impl_, {}, [&](CommunicatorImpl& c) { return c.reduce(host(in), host(out), count, dtype, op, root); });
 }
 void Communicator::all_gather(ConstBuffer in, Buffer out, std::size_t count, DType dtype) {
-  raise_unless_ok(use(impl_).all_gather(host(in), host(out), {1, count}, dtype));
+  run(impl_, {}, [&](CommunicatorImpl& c) { return c.all_gather(host(in), host(out), {1, count}, dtype); });
 }
 void Communicator::all_gather(ConstBuffer in, Buffer out, Shape shape, int dim, DType dtype) {
-  raise_unless_ok(use(impl_).all_gather(host(in), host(out), value_or_raise(BlockShape::concatenated(shape, dim)), dtype));
+  const BlockShape block = value_or_raise(BlockShape::concatenated(shape, dim));
+  run(impl_, {}, [&](CommunicatorImpl& c) { return c.all_gather(host(in), host(out), block, dtype); });
 }
 void Communicator::all_gatherv(ConstBuffer in, Buffer out, std::span<const std::size_t> counts, DType dtype) {
-  raise_unless_ok(use(impl_).all_gatherv(host(in), host(out), counts, dtype));
+  run(impl_, {}, [&](CommunicatorImpl& c) { return c.all_gatherv(host(in), host(out), counts, dtype); });
 }
 void Communicator::reduce_scatter(ConstBuffer in, Buffer out, std::size_t count, DType dtype, ReduceOp op) {
-  raise_unless_ok(use(impl_).reduce_scatter(host(in), host(out), {1, count}, dtype, op));
+  run(impl_, {}, [&](CommunicatorImpl& c) { return c.reduce_scatter(host(in), host(out), {1, count}, dtype, op); });
 }
 void Communicator::reduce_scatter(ConstBuffer in, Buffer out, Shape shape, int dim, DType dtype, ReduceOp op) {
   const BlockShape block = value_or_raise(BlockShape::cut(shape, dim, use(impl_).size()));
-  raise_unless_ok(use(impl_).reduce_scatter(host(in), host(out), block, dtype, op));
+  run(impl_, {}, [&](CommunicatorImpl& c) { return c.reduce_scatter(host(in), host(out), block, dtype, op); });
 }
 void Communicator::reduce_scatterv(ConstBuffer in, Buffer out, std::span<const std::size_t> counts, DType dtype, ReduceOp op) {
-  raise_unless_ok(use(impl_).reduce_scatterv(host(in), host(out), counts, dtype, op));
+  run(impl_, {}, [&](CommunicatorImpl& c) { return c.reduce_scatterv(host(in), host(out), counts, dtype, op); });
 }
 bool Communicator::gather(ConstBuffer in, Buffer out, std::size_t count, DType dtype, int root, GatherMode mode) {
-  return gather_block(use(impl_), in, out, {1, count}, dtype, root, mode);
+  run(impl_, {}, [&](CommunicatorImpl& c) { return c.gather(host(in), host(out), {1, count}, dtype, root, mode); });
+  return mode == GatherMode::spmd || root == rank();
 }
 bool Communicator::gather(ConstBuffer in, Buffer out, Shape shape, int dim, DType dtype, int root, GatherMode mode) {
-  return gather_block(use(impl_), in, out, value_or_raise(BlockShape::concatenated(shape, dim)), dtype, root, mode);
+  const BlockShape block = value_or_raise(BlockShape::concatenated(shape, dim));
+  run(impl_, {}, [&](CommunicatorImpl& c) { return c.gather(host(in), host(out), block, dtype, root, mode); });
+  return mode == GatherMode::spmd || root == rank();
 }
 void Communicator::gatherv(ConstBuffer in, std::size_t count, Buffer out, std::span<const std::size_t> counts, DType dtype, int root) {
-  raise_unless_ok(use(impl_).gatherv(host(in), count, host(out), counts, dtype, root));
+  run(impl_, {}, [&](CommunicatorImpl& c) { return c.gatherv(host(in), count, host(out), counts, dtype, root); });
 }
 void Communicator::scatter(ConstBuffer in, Buffer out, std::size_t count, DType dtype, int root) {
-  raise_unless_ok(use(impl_).scatter(host(in), host(out), count, dtype, root));
+  run(impl_, {}, [&](CommunicatorImpl& c) { return c.scatter(host(in), host(out), count, dtype, root); });
 }
 void Communicator::scatterv(ConstBuffer in, std::span<const std::size_t> counts, Buffer out, std::size_t count, DType dtype, int root) {
-  raise_unless_ok(use(impl_).scatterv(host(in), counts, host(out), count, dtype, root));
+  run(impl_, {}, [&](CommunicatorImpl& c) { return c.scatterv(host(in), counts, host(out), count, dtype, root); });
 }
 void Communicator::all_to_all(ConstBuffer in, Buffer out, std::size_t count, DType dtype) {
-  raise_unless_ok(use(impl_).all_to_all(host(in), host(out), count, dtype));
+  run(impl_, {}, [&](CommunicatorImpl& c) { return c.all_to_all(host(in), host(out), count, dtype); });
 }
 void Communicator::all_to_allv(ConstBuffer in, std::span<const std::size_t> in_counts, Buffer out,
                                std::span<const std::size_t> out_counts, DType dtype) {
-  raise_unless_ok(use(impl_).all_to_allv(host(in), in_counts, host(out), out_counts, dtype));
+  run(impl_, {}, [&](CommunicatorImpl& c) { return c.all_to_allv(host(in), in_counts, host(out), out_counts, dtype); });
 }
 
-void Communicator::send(const void* buffer, std::size_t bytes, int peer) { raise_unless_ok(use(impl_).send(buffer, bytes, peer)); }
-void Communicator::recv(void* buffer, std::size_t bytes, int peer) { raise_unless_ok(use(impl_).recv(buffer, bytes, peer)); }
+void Communicator::send(const void* buffer, std::size_t bytes, int peer) {
+  run(impl_, {.peer = peer}, [&](CommunicatorImpl& c) { return c.send(buffer, bytes, peer); });
+}
+void Communicator::recv(void* buffer, std::size_t bytes, int peer) {
+  run(impl_, {.peer = peer, .receives = true}, [&](CommunicatorImpl& c) { return c.recv(buffer, bytes, peer); });
+}
 
 Producer Communicator::open_producer(int peer) {
-  auto channel = value_or_raise(use(impl_).open_producer(peer));
+  auto channel = make(impl_, [=](CommunicatorImpl& c) { return c.open_producer(peer); });
   return Producer(std::unique_ptr<Producer::Impl>(new Producer::Impl{std::move(channel)}));
 }
 Consumer Communicator::open_consumer(int peer) {
-  auto channel = value_or_raise(use(impl_).open_consumer(peer));
+  auto channel = make(impl_, [=](CommunicatorImpl& c) { return c.open_consumer(peer); });
   return Consumer(std::unique_ptr<Consumer::Impl>(new Consumer::Impl{std::move(channel)}));
 }
 

@@ -4,6 +4,7 @@
 // except abort(). The first failure of an operation poisons the group and is what every later call returns.
 #pragma once
 
+#include <atomic>
 #include <map>
 #include <memory>
 #include <optional>
@@ -18,6 +19,7 @@
 #include "collectives/direct/direct_collectives.h"
 #include "collectives/executor.h"
 #include "collectives/selector.h"
+#include "engine/async/lanes.h"
 #include "engine/block_shape.h"
 #include "engine/channel_table.h"
 #include "engine/group/shared_group.h"
@@ -73,6 +75,9 @@ class CommunicatorImpl {
   Status all_gatherv(const void* in, void* out, std::span<const std::size_t> counts, DType dtype);
   Status reduce_scatter(const void* in, void* out, const BlockShape& shape, DType dtype, ReduceOp op);
   Status reduce_scatterv(const void* in, void* out, std::span<const std::size_t> counts, DType dtype, ReduceOp op);
+  Status gather(const void* in, void* out, const BlockShape& shape, DType dtype, int root, GatherMode mode) {
+    return mode == GatherMode::spmd ? all_gather(in, out, shape, dtype) : gather(in, out, shape, dtype, root);
+  }
   Status gather(const void* in, void* out, const BlockShape& shape, DType dtype, int root);
   Status gatherv(const void* in, std::size_t count, void* out, std::span<const std::size_t> counts, DType dtype, int root);
   Status scatter(const void* in, void* out, std::size_t count, DType dtype, int root);
@@ -82,6 +87,12 @@ class CommunicatorImpl {
                      DType dtype);
   Status send(const void* buffer, std::size_t bytes, int peer);
   Status recv(void* buffer, std::size_t bytes, int peer);
+  // The same on a lane: can be taken back as long as nothing was exchanged.
+  Status send_in_lane(WorkState& operation, const void* buffer, std::size_t bytes, int peer);
+  Status recv_in_lane(WorkState& operation, void* buffer, std::size_t bytes, int peer);
+  /// Whether asynchronous operations are in flight: a blocking one then takes its turn among them.
+  bool busy() const noexcept { return lanes_ && lanes_->busy(); }
+  Lanes& lanes();
   Result<std::unique_ptr<transports::ChannelProducer>> open_producer(int peer);
   Result<std::unique_ptr<transports::ChannelConsumer>> open_consumer(int peer);
   /// Null for a rank that is in none of the new groups.
@@ -96,6 +107,8 @@ class CommunicatorImpl {
 
   Status abort(std::string_view reason) noexcept;
   void close() noexcept;
+  /// The thread that is inside, 0 if none; kept only in builds that check it.
+  std::atomic<int>& thread_inside() noexcept { return thread_inside_; }
 
  private:
   using PlanKey = std::tuple<collectives::Operation, std::string_view, int>;  // operation, algorithm, root
@@ -166,7 +179,9 @@ class CommunicatorImpl {
   std::vector<collectives::Rows> send_, recv_;  // blocks of the exchange under way, by rank
   std::vector<std::size_t> counts_;             // of all ranks, in the forms whose ranks know only their own
   std::shared_ptr<CommunicatorImpl> inside_, across_;  // formed by the first operation by levels; see split_
+  std::unique_ptr<Lanes> lanes_;                       // from the first asynchronous operation on
   std::vector<std::byte> scratch_;                     // partial results of reduce on ranks that do not get the result
+  std::atomic<int> thread_inside_{0};
   Status failure_;  // of the first operation that failed
   bool closed_ = false;
   bool usable_ = true;  // neither failed nor closed

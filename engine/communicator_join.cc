@@ -63,8 +63,12 @@ Result<std::shared_ptr<CommunicatorImpl>> CommunicatorImpl::join_at(Store& store
 void CommunicatorImpl::close() noexcept {
   if (closed_) return;
   closed_ = true;
+  if (generation_ != base::fork_generation()) {  // the parent's communicator, not this process's
+    (void)lanes_.release();                       // nor its fibers and thread
+    return;
+  }
+  if (lanes_) lanes_->close();
   usable_ = false;
-  if (generation_ != base::fork_generation()) return;  // the parent's communicator, not this process's
   if (failure_.is_ok() && size() > 1) direct_.leave();
   group_->leave();
   channels_.close();

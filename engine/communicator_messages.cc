@@ -48,6 +48,38 @@ Status CommunicatorImpl::recv(void* buffer, std::size_t bytes, int peer) {
   return fail(std::move(s).with(fmt::format("rank {} in recv of {} bytes from rank {}", rank(), bytes, peer)));
 }
 
+Status CommunicatorImpl::send_in_lane(WorkState& operation, const void* buffer, std::size_t bytes, int peer) {
+  if (usable() && is_peer(peer) && (buffer != nullptr || bytes == 0)) {
+    auto channel = channels_.ring_producer(peer, kPointToPointRing);
+    if (!channel) return fail(std::move(channel).status());
+    std::span<std::byte> room;  // not published: the message's own loan takes its place
+    Status s = (*channel)->loan(first_piece_bytes(**channel, bytes), room, base::Deadline::by_waiter());
+    if (!s && operation.cancelled) return s;
+    if (!s) return fail(std::move(s).with(fmt::format("rank {} in send of {} bytes to rank {}", rank(), bytes, peer)));
+  }
+  operation.moved = true;
+  return send(buffer, bytes, peer);  // says what is wrong, if anything is
+}
+
+Status CommunicatorImpl::recv_in_lane(WorkState& operation, void* buffer, std::size_t bytes, int peer) {
+  if (usable() && is_peer(peer) && (buffer != nullptr || bytes == 0)) {
+    auto channel = channels_.ring_consumer(peer, kPointToPointRing);
+    if (!channel) return fail(std::move(channel).status());
+    std::span<const std::byte> first;
+    Status s = (*channel)->peek(first, base::Deadline::by_waiter());
+    if (!s && operation.cancelled) return s;
+    if (!s) return fail(std::move(s).with(fmt::format("rank {} in recv of {} bytes from rank {}", rank(), bytes, peer)));
+  }
+  operation.moved = true;
+  return recv(buffer, bytes, peer);
+}
+
+Lanes& CommunicatorImpl::lanes() {
+  if (!lanes_)
+    lanes_ = std::make_unique<Lanes>(waiter_, config_.progress == "thread", [this](Status s) { return fail(std::move(s)); });
+  return *lanes_;
+}
+
 Result<std::unique_ptr<transports::ChannelProducer>> CommunicatorImpl::open_producer(int peer) {
   if (!usable() || !is_peer(peer)) return refuse_peer(peer, "open_producer");
   auto channel = channels_.open_producer(peer);

@@ -38,6 +38,10 @@ Status peek(ChannelConsumer& channel, std::span<const std::byte>& message) {
 
 }  // namespace
 
+std::size_t first_piece_bytes(const ChannelProducer& channel, std::size_t bytes) noexcept {
+  return bytes <= kShortBytes ? kSizeBytes + bytes : kDataOffset + std::min(piece_bytes(channel.max_loan_bytes()), bytes);
+}
+
 Status write_message(ChannelProducer& channel, const void* data, std::size_t bytes) {
   std::span<std::byte> slot;
   const std::uint64_t size = bytes;

@@ -14,6 +14,8 @@ namespace slipring::engine {
 
 /// Each piece may wait as long as the channel's Waiter allows.
 Status write_message(transports::ChannelProducer& channel, const void* data, std::size_t bytes);
+/// Room that the first piece of a message takes.
+std::size_t first_piece_bytes(const transports::ChannelProducer& channel, std::size_t bytes) noexcept;
 Status read_message(transports::ChannelConsumer& channel, void* data, std::size_t bytes);
 
 }  // namespace slipring::engine

@@ -11,8 +11,9 @@
 // operator and root; ranks that disagree all get Error(mismatch) that shows both sides. Results are
 // bit-identical on all ranks. Buffers belong to the caller and are free to be reused when the call returns.
 // Failure: every call ends within the configured timeout; the first failure poisons the communicator, and all
-// later calls on all of its ranks throw the same Error. Thread-safety: one thread at a time per communicator,
-// any number of communicators at the same time; abort() may be called from any thread at any time.
+// later calls on all of its ranks throw the same Error. Thread-safety: one thread at a time per communicator (builds with
+// assertions refuse a second one with Error(invalid_argument)), any number of communicators at the same time; abort() may
+// be called from any thread at any time.
 #ifndef SLIPRING_COMMUNICATOR_H
 #define SLIPRING_COMMUNICATOR_H
 
@@ -29,6 +30,7 @@
 #include "slipring/export.h"
 #include "slipring/status.h"
 #include "slipring/types.h"
+#include "slipring/work.h"
 
 namespace slipring {
 
@@ -150,6 +152,29 @@ class SLIPRING_API Communicator {
   /// receives if the message fits into the channel, and waits otherwise.
   void send(const void* buffer, std::size_t bytes, int peer);
   void recv(void* buffer, std::size_t bytes, int peer);
+
+  // Asynchronous forms of the calls above: the same arguments and rules; work.h says how they advance and in which order.
+  // Counts and shapes are copied. Arguments that can never work are refused here or, behind others in flight, by wait().
+  Work iall_reduce(ConstBuffer in, Buffer out, std::size_t count, DType dtype, ReduceOp op);
+  Work ireduce(ConstBuffer in, Buffer out, std::size_t count, DType dtype, ReduceOp op, int root);
+  Work ibroadcast(Buffer buffer, std::size_t count, DType dtype, int root);
+  Work ibarrier();
+  Work iall_gather(ConstBuffer in, Buffer out, std::size_t count, DType dtype);
+  Work iall_gather(ConstBuffer in, Buffer out, Shape shape, int dim, DType dtype);
+  Work iall_gatherv(ConstBuffer in, Buffer out, std::span<const std::size_t> counts, DType dtype);
+  Work ireduce_scatter(ConstBuffer in, Buffer out, std::size_t count, DType dtype, ReduceOp op);
+  Work ireduce_scatter(ConstBuffer in, Buffer out, Shape shape, int dim, DType dtype, ReduceOp op);
+  Work ireduce_scatterv(ConstBuffer in, Buffer out, std::span<const std::size_t> counts, DType dtype, ReduceOp op);
+  Work igather(ConstBuffer in, Buffer out, std::size_t count, DType dtype, int root, GatherMode mode = GatherMode::rooted);
+  Work igather(ConstBuffer in, Buffer out, Shape shape, int dim, DType dtype, int root, GatherMode mode = GatherMode::rooted);
+  Work igatherv(ConstBuffer in, std::size_t count, Buffer out, std::span<const std::size_t> counts, DType dtype, int root);
+  Work iscatter(ConstBuffer in, Buffer out, std::size_t count, DType dtype, int root);
+  Work iscatterv(ConstBuffer in, std::span<const std::size_t> counts, Buffer out, std::size_t count, DType dtype, int root);
+  Work iall_to_all(ConstBuffer in, Buffer out, std::size_t count, DType dtype);
+  Work iall_to_allv(ConstBuffer in, std::span<const std::size_t> in_counts, Buffer out, std::span<const std::size_t> out_counts,
+                    DType dtype);
+  Work isend(const void* buffer, std::size_t bytes, int peer);
+  Work irecv(void* buffer, std::size_t bytes, int peer);
 
   /// A dedicated ring channel to / from `peer`. Both sides call the matching function in the same order;
   /// it returns when both have. The endpoints keep working until they or the communicator are closed.
