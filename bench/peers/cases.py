@@ -3,7 +3,10 @@
 from dataclasses import dataclass
 
 KIB, MIB = 1024, 1024 * 1024
-OPS = ("send_recv", "stream", "stream_in_place", "all_reduce")
+BLOCK_OPS = ("all_gather", "reduce_scatter", "broadcast", "all_to_all")
+HALF_OPS = ("all_reduce_bf16", "all_reduce_f16")
+OPS = ("send_recv", "stream", "stream_in_place", "all_reduce", *BLOCK_OPS, "barrier", "decode", *HALF_OPS)
+DECODE_BYTES = 100 * 8 * KIB + 512 * KIB  # of a step: 100 all_reduces of 8 KiB, 1 of 512 KiB
 
 
 @dataclass(frozen=True, order=True)
@@ -30,16 +33,21 @@ class Case:
     group: Group
 
     def label(self):
-        return f"{self.op} {size_text(self.bytes)}, {self.group.label()}"
+        if self.op == "decode":
+            return f"decode step (100 x 8 KiB, 1 x 512 KiB), {self.group.label()}"
+        size = f" {size_text(self.bytes)}" if self.bytes else ""
+        return f"{self.op}{size}, {self.group.label()}"
 
 
 @dataclass(frozen=True)
 class Target:
-    """Wanted: `peer` times faster than the best peer, at most `reference` times the time of the reference."""
+    """Wanted: `peer` times faster than the best peer (0: there is none), and at most `reference` times the time of the
+    reference; or one of the two, if `either`."""
 
     peer: float
     reference: float | None = None
-    reference_name: str = "bare"
+    reference_name: str = "bare"  # or "line", "limit", or a contender
+    either: bool = False
 
 
 def size_text(size):
@@ -62,12 +70,17 @@ def all_cases():
     cases = [Case("send_recv", size, two) for size in (8, 64 * KIB, MIB)]
     cases += [Case(op, MIB, two) for op in ("stream", "stream_in_place")]
     cases += [Case("all_reduce", 4 * 4**step, two) for step in range(14)]
+    cases += [Case(op, size, two) for op in BLOCK_OPS for size in (KIB, 64 * KIB, MIB, 16 * MIB)]
+    cases += [Case(op, size, two) for op in HALF_OPS for size in (KIB, 64 * KIB, MIB, 16 * MIB)]
+    cases += [Case("barrier", 0, two), Case("decode", DECODE_BYTES, two), Case("decode", DECODE_BYTES, Group(4))]
     for ranks in (4, 8):
         cases += [Case("all_reduce", size, Group(ranks)) for size in (KIB, 64 * KIB, MIB, 16 * MIB)]
+        cases += [Case(op, size, Group(ranks)) for op in BLOCK_OPS for size in (KIB, 64 * KIB, MIB)]
+        cases.append(Case("barrier", 0, Group(ranks)))
     return cases + [Case("all_reduce", KIB, Group(2, one_core=True))]
 
 
-QUICK_SIZES = {8, KIB, 16 * KIB, MIB, 16 * MIB}
+QUICK_SIZES = {0, 8, KIB, DECODE_BYTES, 16 * KIB, MIB, 16 * MIB}
 
 
 def wanted_groups(ranks, one_core):
@@ -82,7 +95,8 @@ def select(ops, sizes, ranks, one_core, quick):
     groups = wanted_groups(ranks, one_core)
     cases = all_cases()
     for size in sorted(set(sizes or ()) - {case.bytes for case in cases}):
-        cases += [Case(op, size, group) for op in OPS for group in groups if op == "all_reduce" or group == Group(2)]
+        cases += [Case(op, size, group) for op in OPS for group in groups
+                  if op in ("all_reduce", *BLOCK_OPS) or (group == Group(2) and op not in ("barrier", "decode"))]
     chosen = [case for case in cases if case.op in ops and case.group in groups]
     if sizes:
         chosen = [case for case in chosen if case.bytes in sizes]
@@ -94,6 +108,10 @@ def select(ops, sizes, ranks, one_core, quick):
 def target(case):
     if case.group.one_core or case.group.ranks > 2:
         return Target(peer=1.0)
+    if case.op in BLOCK_OPS or case.op == "barrier":
+        return Target(2.0, 1.3, "limit", either=True)
+    if case.op in HALF_OPS:
+        return Target(0, 1.15, "slipring-f32")
     if case.op == "send_recv":
         return Target(1.5, 1.5, "line") if case.bytes == 8 else None
     if case.op == "stream":

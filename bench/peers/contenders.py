@@ -29,6 +29,7 @@ class Setting:
     is_peer: bool = False  # counts for "best peer"
     groups: str = "all"  # or "two": it knows 2 ranks on 2 cores only; or "crowded": where ranks share cores
     install: str = ""
+    variables: tuple = ()  # name and value of what its ranks find in the environment
 
     def runs_in(self, group, available):
         if self.groups == "two":
@@ -48,7 +49,9 @@ YIELD = mca(mpi_yield_when_idle="1")
 
 SETTINGS = (
     Setting("slipring", "contender_slipring"),
+    Setting("slipring-f32", "contender_slipring", groups="two", variables=(("BENCH_AS_FLOATS", "1"),)),
     Setting("bare", "contender_bare", groups="two"),
+    Setting("copy-wait", "contender_copy_wait"),
     Setting("memory", "memory_limit"),
     Setting("openmpi", **OPENMPI),
     Setting("openmpi-copy", **OPENMPI, options=VADER_COPY),
@@ -106,7 +109,7 @@ class Contender:
             self._commands.append(os.open(path, os.O_RDWR | os.O_NONBLOCK))
         program = str(self.programs / self.setting.program)
         env = dict(os.environ, TURN_DIR=str(self.directory), TURN_SIZE=str(self.group.ranks),
-                   TURN_CORES=",".join(map(str, self.cores)))
+                   TURN_CORES=",".join(map(str, self.cores)), **dict(self.setting.variables))
         if self.setting.launcher:
             self._spawn(self._launcher_words() + [program], env)
             return

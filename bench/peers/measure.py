@@ -137,7 +137,7 @@ class CaseRun:
         self.samples.append({
             "contender": name, "round": number, "at_s": round(at, 4), "link_before_ns": before, "link_after_ns": after,
             "regime": regimes.pop() if len(regimes) == 1 else "moved",
-            "median_ns": reply["median_ns"], "min_ns": reply["min_ns"], "max_ns": reply["max_ns"],
+            "median_ns": reply["median_ns"], "min_ns": reply["min_ns"], "p99_ns": reply["p99_ns"], "max_ns": reply["max_ns"],
         })
 
     def _has_enough(self, slow):

@@ -18,7 +18,8 @@ __attribute__((target_clones("avx512f", "avx2", "default"))) void add(float* to,
 class MemoryLimit : public turn::Contender {
  public:
   explicit MemoryLimit(const turn::Seat& seat) : ranks_(static_cast<std::size_t>(seat.size)) {}
-  std::vector<std::string> ops() const override { return {"send_recv", "stream", "stream_in_place", "all_reduce"}; }
+  std::vector<std::string> ops() const override { return {"send_recv",      "stream",     "stream_in_place", "all_reduce", "all_gather",
+            "reduce_scatter", "all_to_all", "broadcast",       "decode"}; }
   std::string version() const override { return "memcpy and f32 addition"; }
   bool exchanges_data() const override { return false; }
 
@@ -29,6 +30,26 @@ class MemoryLimit : public turn::Contender {
     for (std::size_t r = 1; r < ranks_; ++r) add(buffer, other + r * share, share);
     std::memcpy(buffer + share, other + share, (count - share) * sizeof(float));
   }
+  // What lies in private memory has to be staged where the others can read it, a piece at a time, and is read there.
+  void all_gather(const float* in, float* out, std::size_t count) override {
+    stage(in, count * sizeof(float));
+    for (std::size_t r = 0; r < ranks_; ++r) fetch(out + r * count, count * sizeof(float));
+  }
+  void all_to_all(const float* in, float* out, std::size_t count) override {
+    stage(in, (ranks_ - 1) * count * sizeof(float));
+    for (std::size_t r = 0; r < ranks_; ++r) fetch(out + r * count, count * sizeof(float));
+  }
+  void reduce_scatter(const float* in, float* out, std::size_t count) override {
+    stage(in, (ranks_ - 1) * count * sizeof(float));
+    std::memcpy(out, in, count * sizeof(float));
+    const float* other = reinterpret_cast<const float*>(source(kStagingBytes));
+    constexpr std::size_t kPiece = kStagingBytes / sizeof(float);
+    for (std::size_t r = 1; r < ranks_; ++r)
+      for (std::size_t at = 0; at < count; at += kPiece) add(out + at, other, std::min(kPiece, count - at));
+  }
+  // Every rank as the one that takes it out; the root's copy in goes on at the same time.
+  void broadcast(float* buffer, std::size_t count) override { fetch(buffer, count * sizeof(float)); }
+
   // Copied in by the sender and out by the receiver, each through a piece of memory that stays in its cache.
   void send(const std::byte* buffer, std::size_t bytes, int) override {
     for (std::size_t at = 0; at < bytes; at += kStagingBytes) {
@@ -54,6 +75,9 @@ class MemoryLimit : public turn::Contender {
   }
 
  private:
+  void stage(const void* from, std::size_t bytes) { send(static_cast<const std::byte*>(from), bytes, 0); }
+  void fetch(void* to, std::size_t bytes) { recv(static_cast<std::byte*>(to), bytes, 0); }
+
   static constexpr std::size_t kStagingBytes = 64 * 1024;
 
   std::byte* source(std::size_t bytes) {

@@ -1,5 +1,9 @@
 // Contender over Gloo's TCP transport on loopback, the only one it has between processes of one host.
+#include <gloo/allgather.h>
 #include <gloo/allreduce.h>
+#include <gloo/alltoall.h>
+#include <gloo/barrier.h>
+#include <gloo/broadcast.h>
 #include <gloo/config.h>
 #include <gloo/math.h>
 #include <gloo/rendezvous/context.h>
@@ -29,7 +33,7 @@ class GlooContender : public turn::Contender {
     context_->connectFullMesh(store, device);
   }
 
-  std::vector<std::string> ops() const override { return {"send_recv", "stream", "stream_in_place", "all_reduce"}; }
+  std::vector<std::string> ops() const override { return {"send_recv", "stream", "stream_in_place", "all_reduce", "all_gather", "all_to_all", "broadcast", "barrier", "decode"}; }
   std::string version() const override {
     return "Gloo " + std::to_string(GLOO_VERSION_MAJOR) + "." + std::to_string(GLOO_VERSION_MINOR) + "." +
            std::to_string(GLOO_VERSION_PATCH);
@@ -40,6 +44,29 @@ class GlooContender : public turn::Contender {
     options.setOutput(buffer, count);
     options.setReduceFunction(static_cast<void (*)(void*, const void*, const void*, std::size_t)>(gloo::sum<float>));
     gloo::allreduce(options);
+  }
+  void all_gather(const float* in, float* out, std::size_t count) override {
+    gloo::AllgatherOptions options(context_);
+    options.setInput(const_cast<float*>(in), count);
+    options.setOutput(out, count * static_cast<std::size_t>(context_->size));
+    gloo::allgather(options);
+  }
+  void all_to_all(const float* in, float* out, std::size_t count) override {
+    const std::size_t all = count * static_cast<std::size_t>(context_->size);
+    gloo::AlltoallOptions options(context_);
+    options.setInput(const_cast<float*>(in), all);
+    options.setOutput(out, all);
+    gloo::alltoall(options);
+  }
+  void broadcast(float* buffer, std::size_t count) override {
+    gloo::BroadcastOptions options(context_);
+    options.setOutput(buffer, count);
+    options.setRoot(0);
+    gloo::broadcast(options);
+  }
+  void barrier() override {
+    gloo::BarrierOptions options(context_);
+    gloo::barrier(options);
   }
   void send(const std::byte* buffer, std::size_t bytes, int peer) override {
     auto message = context_->createUnboundBuffer(const_cast<std::byte*>(buffer), bytes);

@@ -9,7 +9,8 @@ namespace {
 
 class MpiContender : public turn::Contender {
  public:
-  std::vector<std::string> ops() const override { return {"send_recv", "stream", "stream_in_place", "all_reduce"}; }
+  std::vector<std::string> ops() const override { return {"send_recv", "stream",   "stream_in_place", "all_reduce", "all_gather", "reduce_scatter",
+            "all_to_all", "broadcast", "barrier",         "decode"}; }
   std::string version() const override {
     char text[MPI_MAX_LIBRARY_VERSION_STRING] = {};
     int length = 0;
@@ -21,6 +22,21 @@ class MpiContender : public turn::Contender {
   void all_reduce(float* buffer, std::size_t count) override {
     MPI_Allreduce(MPI_IN_PLACE, buffer, static_cast<int>(count), MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
   }
+  void all_gather(const float* in, float* out, std::size_t count) override {
+    const int n = static_cast<int>(count);
+    MPI_Allgather(in, n, MPI_FLOAT, out, n, MPI_FLOAT, MPI_COMM_WORLD);
+  }
+  void reduce_scatter(const float* in, float* out, std::size_t count) override {
+    MPI_Reduce_scatter_block(in, out, static_cast<int>(count), MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
+  }
+  void all_to_all(const float* in, float* out, std::size_t count) override {
+    const int n = static_cast<int>(count);
+    MPI_Alltoall(in, n, MPI_FLOAT, out, n, MPI_FLOAT, MPI_COMM_WORLD);
+  }
+  void broadcast(float* buffer, std::size_t count) override {
+    MPI_Bcast(buffer, static_cast<int>(count), MPI_FLOAT, 0, MPI_COMM_WORLD);
+  }
+  void barrier() override { MPI_Barrier(MPI_COMM_WORLD); }
   void send(const std::byte* buffer, std::size_t bytes, int peer) override {
     MPI_Send(buffer, static_cast<int>(bytes), MPI_BYTE, peer, 0, MPI_COMM_WORLD);
   }

@@ -107,6 +107,9 @@ struct Turn {
 
 float pattern(std::size_t i) { return static_cast<float>(i % 7 + 1); }
 
+// A step of decoding in a tensor-parallel model: many small sums, and a large one for the sampled tokens.
+constexpr std::size_t kDecodeSmall = 8 * 1024, kDecodeLarge = 512 * 1024, kDecodeSmallOps = 100;
+
 class Server {
  public:
   Server(const Seat& seat, Contender& contender) : seat_(seat), contender_(contender) {
@@ -157,8 +160,7 @@ class Server {
       buffer_.drop();
       return "\"state\": \"dropped\"";
     }
-    const bool streams = t.op.starts_with("stream");
-    const std::size_t needed = t.bytes * (streams ? kStreamWindow : 1);
+    const std::size_t needed = buffers_of(t);
     if (t.verb == "check") {
       buffer_.of(needed);
       const std::size_t wrong = contender_.exchanges_data() ? check(t) : 0;
@@ -170,8 +172,48 @@ class Server {
     return time(t);
   }
 
+  static bool out_of_place(const std::string& op) { return op == "all_gather" || op == "reduce_scatter" || op == "all_to_all"; }
+  static std::size_t buffers_of(const Turn& t) {
+    if (t.op == "decode") return kDecodeLarge;
+    if (t.op == "barrier") return 64;
+    return t.bytes * (t.op.starts_with("stream") ? kStreamWindow : out_of_place(t.op) ? 2 : 1);
+  }
+
+  // Out of place: the input, then the output, each as large as the larger of both.
+  void move_blocks(const Turn& t, std::size_t ops) {
+    const float* in = reinterpret_cast<const float*>(buffer_.get());
+    float* out = reinterpret_cast<float*>(buffer_.get() + t.bytes);
+    const std::size_t block = t.bytes / sizeof(float) / static_cast<std::size_t>(seat_.size);
+    for (std::size_t i = 0; i < ops; ++i) {
+      if (t.op == "all_gather")
+        contender_.all_gather(in, out, block);
+      else if (t.op == "reduce_scatter")
+        contender_.reduce_scatter(in, out, block);
+      else
+        contender_.all_to_all(in, out, block);
+    }
+  }
+
+  void decode(std::size_t steps) {
+    float* data = reinterpret_cast<float*>(buffer_.get());
+    for (std::size_t step = 0; step < steps; ++step) {
+      for (std::size_t i = 0; i < kDecodeSmallOps; ++i) contender_.all_reduce(data, kDecodeSmall / sizeof(float));
+      contender_.all_reduce(data, kDecodeLarge / sizeof(float));
+    }
+  }
+
   void batch(const Turn& t, std::size_t ops) {
-    if (t.op == "all_reduce") {
+    if (out_of_place(t.op)) {
+      move_blocks(t, ops);
+    } else if (t.op == "decode") {
+      decode(ops);
+    } else if (t.op == "broadcast") {
+      for (std::size_t i = 0; i < ops; ++i) contender_.broadcast(reinterpret_cast<float*>(buffer_.get()), t.bytes / sizeof(float));
+    } else if (t.op == "barrier") {
+      for (std::size_t i = 0; i < ops; ++i) contender_.barrier();
+    } else if (t.op == "all_reduce_bf16" || t.op == "all_reduce_f16") {
+      for (std::size_t i = 0; i < ops; ++i) contender_.all_reduce_halves(buffer_.get(), t.bytes, t.op == "all_reduce_bf16");
+    } else if (t.op == "all_reduce") {
       float* data = reinterpret_cast<float*>(buffer_.get());
       for (std::size_t i = 0; i < ops; ++i) contender_.all_reduce(data, t.bytes / sizeof(float));
     } else if (t.op == "send_recv") {
@@ -228,7 +270,7 @@ class Server {
     std::sort(ns.begin(), ns.end());
     if (ns.empty()) return "\"error\": \"a turn without batches\"";
     return "\"median_ns\": " + std::to_string(ns[ns.size() / 2]) + ", \"min_ns\": " + std::to_string(ns.front()) +
-           ", \"max_ns\": " + std::to_string(ns.back());
+           ", \"p99_ns\": " + std::to_string(ns[(ns.size() * 99 + 99) / 100 - 1]) + ", \"max_ns\": " + std::to_string(ns.back());
   }
 
   // Small integers in floats: every sum is exact, so that every element can be compared for equality.
@@ -242,12 +284,41 @@ class Server {
       contender_.all_reduce(data, count);
       return count_wrong(count, [&](std::size_t i) { return data[i] == ranks_sum * pattern(i); });
     }
+    if (out_of_place(t.op)) return check_blocks(t);
+    if (t.op == "broadcast") {
+      float* data = reinterpret_cast<float*>(bytes);
+      const std::size_t count = t.bytes / sizeof(float);
+      for (std::size_t i = 0; i < count; ++i) data[i] = seat_.rank == 0 ? pattern(i) : -1;
+      contender_.broadcast(data, count);
+      return count_wrong(count, [&](std::size_t i) { return data[i] == pattern(i); });
+    }
+    if (t.op == "decode" || t.op == "barrier" || t.op.starts_with("all_reduce_")) {  // the sums are checked as all_reduce
+      batch(t, 1);
+      return 0;
+    }
     if (t.op == "stream_in_place") return check_in_place_stream(t);
     const std::size_t all = buffer_.bytes();
     if (seat_.rank == 0) std::generate_n(bytes, all, [i = 0u]() mutable { return std::byte(i++ * 31 + 7); });
     batch_once(t);
     if (seat_.rank > 1) return 0;
     return count_wrong(all, [&](std::size_t i) { return bytes[i] == std::byte(static_cast<unsigned>(i) * 31 + 7); });
+  }
+
+  // Element i of the input of rank r is value(r, i).
+  std::size_t check_blocks(const Turn& t) {
+    const auto value = [](std::size_t rank, std::size_t i) { return static_cast<float>(rank + 1) * pattern(i); };
+    float* in = reinterpret_cast<float*>(buffer_.get());
+    float* out = reinterpret_cast<float*>(buffer_.get() + t.bytes);
+    const auto rank = static_cast<std::size_t>(seat_.rank), ranks = static_cast<std::size_t>(seat_.size);
+    const std::size_t block = t.bytes / sizeof(float) / ranks;
+    for (std::size_t i = 0; i < block * ranks; ++i) in[i] = value(rank, i);
+    move_blocks(t, 1);
+    if (t.op == "reduce_scatter") {
+      const float ranks_sum = static_cast<float>(ranks * (ranks + 1) / 2);
+      return count_wrong(block, [&](std::size_t i) { return out[i] == ranks_sum * pattern(rank * block + i); });
+    }
+    const std::size_t first = t.op == "all_to_all" ? rank * block : 0;
+    return count_wrong(block * ranks, [&](std::size_t i) { return out[i] == value(i / block, first + i % block); });
   }
 
   void batch_once(const Turn& t) { batch(t, t.op == "stream" ? kStreamWindow : 1); }
@@ -292,6 +363,12 @@ Seat take_seat() {
 void widen_affinity(const Seat& seat) { set_affinity(seat.cores); }
 
 void Contender::all_reduce(float*, std::size_t) { throw std::logic_error("all_reduce is not offered"); }
+void Contender::all_reduce_halves(std::byte*, std::size_t, bool) { throw std::logic_error("all_reduce of two-byte types is not offered"); }
+void Contender::all_gather(const float*, float*, std::size_t) { throw std::logic_error("all_gather is not offered"); }
+void Contender::reduce_scatter(const float*, float*, std::size_t) { throw std::logic_error("reduce_scatter is not offered"); }
+void Contender::all_to_all(const float*, float*, std::size_t) { throw std::logic_error("all_to_all is not offered"); }
+void Contender::broadcast(float*, std::size_t) { throw std::logic_error("broadcast is not offered"); }
+void Contender::barrier() { throw std::logic_error("barrier is not offered"); }
 void Contender::send(const std::byte*, std::size_t, int) { throw std::logic_error("send is not offered"); }
 void Contender::recv(std::byte*, std::size_t, int) { throw std::logic_error("recv is not offered"); }
 

@@ -42,12 +42,22 @@ void widen_affinity(const Seat& seat);
 class Contender {
  public:
   virtual ~Contender() = default;
-  /// Cases that are offered: "send_recv", "stream", "stream_in_place", "all_reduce".
+  /// Cases that are offered, by the names in cases.py.
   virtual std::vector<std::string> ops() const = 0;
   virtual std::string version() const = 0;
 
-  /// Float32 sum in place over all ranks.
+  /// Sum in place over all ranks; of float32, or of what the contender was started for (see cases.py).
   virtual void all_reduce(float* buffer, std::size_t count);
+  /// What `all_reduce_bf16` and `all_reduce_f16` run: `bytes` of a two-byte type, or of float32 in the contender that
+  /// they are compared with. Zeros only, whose sum is zero in each.
+  virtual void all_reduce_halves(std::byte* buffer, std::size_t bytes, bool brain);
+  // Out of place, float32; `count` is that of one rank's block.
+  virtual void all_gather(const float* in, float* out, std::size_t count);
+  virtual void reduce_scatter(const float* in, float* out, std::size_t count);
+  virtual void all_to_all(const float* in, float* out, std::size_t count);
+  /// From rank 0.
+  virtual void broadcast(float* buffer, std::size_t count);
+  virtual void barrier();
   virtual void send(const std::byte* buffer, std::size_t bytes, int peer);
   virtual void recv(std::byte* buffer, std::size_t bytes, int peer);
 
