@@ -93,13 +93,13 @@ Status Executor::connect(Lane& lane, int number, ChannelProvider& channels) {
   return {};
 }
 
-Status Executor::start(const CollectiveCall& call) {
-  if (!failure_.is_ok()) return failure_;
-  if (!done()) {
-    return base::error(StatusCode::invalid_argument,
-                       "{} {}: started again before the operation before was done",
-                       operation_name(operation_), algorithm_);
+Status Executor::check_call(const CollectiveCall& call) const {
+  const std::size_t expected = moves_blocks(operation_) ? static_cast<std::size_t>(blocks_) : 0;
+  if (call.blocks.size() != expected) {
+    return base::error(StatusCode::invalid_argument, "{}: a table of {} blocks where {} are due", operation_name(operation_),
+                       call.blocks.size(), expected);
   }
+  if (expected != 0) return {};
   const std::size_t bytes = call.count * dtype_bytes(call.dtype);
   if (bytes / dtype_bytes(call.dtype) != call.count || (call.out == nullptr && bytes > 0)) {
     return base::error(StatusCode::invalid_argument, "{}: count {} of {} with output {}",
@@ -111,16 +111,34 @@ Status Executor::start(const CollectiveCall& call) {
     return base::error(StatusCode::invalid_argument, "{}: input {} and output {} of {} bytes overlap in part",
                        operation_name(operation_), call.in, call.out, bytes);
   }
+  return {};
+}
+
+ChunkGrid Executor::grid_of_lane(int lane) const noexcept {
+  const auto lanes = static_cast<int>(lanes_.size());
+  const std::size_t chunk_elements = chunk_bytes_ / dtype_bytes(call_.dtype);
+  if (!call_.blocks.empty()) return {block_counts_, lane, lanes, chunk_elements, window_};
+  const Partition shares(call_.count, lanes);
+  return {shares.offset(lane), shares.size(lane), blocks_, chunk_elements, window_};
+}
+
+Status Executor::start(const CollectiveCall& call) {
+  if (!failure_.is_ok()) return failure_;
+  if (!done()) {
+    return base::error(StatusCode::invalid_argument,
+                       "{} {}: started again before the operation before was done",
+                       operation_name(operation_), algorithm_);
+  }
+  if (Status status = check_call(call); !status.is_ok()) return status;
   call_ = call;
   pieces_ = 0;
+  block_counts_.clear();
+  for (const BlockPlace& place : call.blocks) block_counts_.push_back(place.count);
   if (call_.in == nullptr) call_.in = call_.out;  // nothing reads it; keeps the arithmetic on it legal
   kernel_ = kernel_of_(call.dtype, call.op);
-  const Partition shares(call.count, static_cast<int>(lanes_.size()));
-  const std::size_t chunk_elements = chunk_bytes_ / dtype_bytes(call.dtype);
   for (std::size_t i = 0; i < lanes_.size(); ++i) {
     Lane& lane = *lanes_[i];
-    const int number = static_cast<int>(i);
-    const ChunkGrid grid(shares.offset(number), shares.size(number), blocks_, chunk_elements, window_);
+    const ChunkGrid grid = grid_of_lane(static_cast<int>(i));
     lane.sender = Cursor(lane.steps, lane.own.sends, grid);
     lane.receiver = Cursor(lane.steps, lane.own.receives, grid);
     lane.finished = lane.sender.at_end() && lane.receiver.at_end();
@@ -135,8 +153,13 @@ Executor::Piece Executor::piece(const Cursor& cursor) const noexcept {
   const std::size_t element_bytes = dtype_bytes(call_.dtype);
   const std::size_t elements = cursor.grid().chunk_size(block, chunk);
   const std::size_t offset = cursor.grid().chunk_offset(block, chunk) * element_bytes;
-  return {static_cast<const std::byte*>(call_.in) + offset, static_cast<std::byte*>(call_.out) + offset,
-          elements, elements * element_bytes};
+  const void* in = call_.in;
+  void* out = call_.out;
+  if (!call_.blocks.empty()) {
+    in = call_.blocks[static_cast<std::size_t>(block)].in;
+    out = call_.blocks[static_cast<std::size_t>(block)].out;
+  }
+  return {static_cast<const std::byte*>(in) + offset, static_cast<std::byte*>(out) + offset, elements, elements * element_bytes};
 }
 
 Result<std::size_t> Executor::progress() {

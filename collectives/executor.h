@@ -17,6 +17,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -51,12 +52,22 @@ struct ExecutorOptions {
   std::function<void(std::uint64_t)> on_piece;
 };
 
+/// Where one block of an operation that moves blocks lies on this rank. Equal sizes on every rank that handles it; a null
+/// pointer where the rank has no such block. What has no place in the user's output lies in scratch of the caller's.
+struct BlockPlace {
+  const void* in = nullptr;
+  void* out = nullptr;
+  std::size_t count = 0;  ///< elements
+};
+
 struct CollectiveCall {
   const void* in = nullptr;  ///< may be null where the plan reads no input (a broadcast off the root)
   void* out = nullptr;
   std::size_t count = 0;
   DType dtype = DType::f32;
   ReduceOp op = ReduceOp::sum;
+  /// One per block of the plan, in operations that move blocks; in, out and count are not used then. Valid until done.
+  std::span<const BlockPlace> blocks = {};
 };
 
 class Executor {
@@ -106,6 +117,8 @@ class Executor {
   };
 
   Executor(const Plan& plan, int rank, const ExecutorOptions& options);
+  Status check_call(const CollectiveCall& call) const;
+  ChunkGrid grid_of_lane(int lane) const noexcept;
   Status connect(Lane& lane, int number, ChannelProvider& channels);
   Piece piece(const Cursor& cursor) const noexcept;
   Move send_next(Lane& lane);
@@ -126,6 +139,7 @@ class Executor {
   std::vector<std::unique_ptr<Lane>> lanes_;
 
   CollectiveCall call_;
+  std::vector<std::size_t> block_counts_;  ///< of call_.blocks
   ReduceFn kernel_ = nullptr;
   int unfinished_lanes_ = 0;
   std::uint64_t pieces_ = 0;

@@ -59,6 +59,14 @@ namespace slipring::collectives {
 /// What a plan must achieve. New operations are appended; the checker holds each one's definition.
 ///   all_reduce  every output = op over all inputs, finished, in one order for all ranks
 ///   broadcast   every output = input of the root
+/// In those below `reduce` a block is what one rank gives another one, and may have any size; a rank's input holds only
+/// what is named here, and its output must end as named, the rest being scratch:
+///   reduce          output of the root = op over all inputs, finished
+///   all_gather      n blocks; input of rank r: block r; every output: all blocks
+///   gather          as all_gather, on the root only
+///   scatter         n blocks; input of the root: all; output of rank r: block r
+///   reduce_scatter  n blocks; every input: all; output of rank r: block r = op over all inputs, finished
+///   all_to_all      n * n blocks, block s * n + d from rank s to rank d; input: those from the rank; output: those to it
 ///   barrier     all_reduce of a token by an idempotent op (max), not finished: a rank may count twice.
 ///               Run it with one i32 in place; a rank is done only after all have entered, and agrees on the
 ///               largest token.
@@ -94,6 +102,14 @@ struct Step {
 };
 
 std::string_view operation_name(Operation operation) noexcept;
+/// Whether its blocks are what single ranks give and get, with sizes of their own, rather than parts of one vector.
+bool moves_blocks(Operation operation) noexcept;
+bool is_rooted(Operation operation) noexcept;
+/// Blocks that the operation defines for n ranks; 0 where the algorithm is free to choose.
+int blocks_of(Operation operation, int ranks) noexcept;
+/// Whether the input of `rank` holds the block, and whether its output must.
+bool has_input(Operation operation, int ranks, int root, int rank, int block) noexcept;
+bool needs_output(Operation operation, int ranks, int root, int rank, int block) noexcept;
 std::string_view step_kind_name(StepKind kind) noexcept;
 
 class Plan {

@@ -120,6 +120,7 @@ class Outcome {
   PlanCheck check(const LaneSimulation& run) {
     for (int rank = 0; rank < plan_.ranks(); ++rank) {
       for (int block = 0; block < plan_.blocks(); ++block) {
+        if (!needs_output(plan_.operation(), plan_.ranks(), plan_.root(), rank, block)) continue;
         for (std::size_t chunk = 0; chunk < run.chunks(block); ++chunk) {
           const PlanCheck check = check_value(block, run.output(rank, block, chunk));
           if (!check.ok()) {
@@ -133,11 +134,27 @@ class Outcome {
   }
 
  private:
+  /// The rank whose input a block is, in operations that only move; -1 in those that reduce.
+  int giver_of(int block) const {
+    switch (plan_.operation()) {
+      case Operation::broadcast:
+      case Operation::scatter:
+        return plan_.root();
+      case Operation::all_gather:
+      case Operation::gather:
+        return block;
+      case Operation::all_to_all:
+        return block / plan_.ranks();
+      default:
+        return -1;
+    }
+  }
+
   PlanCheck check_value(int block, std::int32_t value) {
     if (value == ExpressionTable::kUndefined) return {PlanFault::wrong_content, "nothing was written"};
-    if (plan_.operation() == Operation::broadcast) {
-      if (value == plan_.root()) return {};
-      return {PlanFault::wrong_content, fmt::format("not the input of root {}", plan_.root())};
+    if (const int giver = giver_of(block); giver >= 0) {
+      if (value == giver) return {};
+      return {PlanFault::wrong_content, fmt::format("not the input of rank {}", giver)};
     }
     if (expressions_.contributions(value) != plan_.ranks()) {
       return {PlanFault::wrong_content, fmt::format("not the inputs of all {} ranks", plan_.ranks())};
@@ -229,7 +246,8 @@ PlanCheck check_lane(const Plan& plan, int lane, const std::vector<SimulationCas
 
 PlanCheck check_plan(const Plan& plan, const PlanCheckOptions& options) {
   if (plan.ranks() < 1 || plan.lanes() < 1 || plan.blocks() < 1 || plan.root() < 0 ||
-      plan.root() >= plan.ranks()) {
+      plan.root() >= plan.ranks() ||
+      (moves_blocks(plan.operation()) && plan.blocks() != blocks_of(plan.operation(), plan.ranks()))) {
     return {PlanFault::malformed, fmt::format("ranks {} lanes {} blocks {} root {}", plan.ranks(),
                                               plan.lanes(), plan.blocks(), plan.root())};
   }

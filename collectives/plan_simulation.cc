@@ -82,8 +82,13 @@ LaneSimulation::LaneSimulation(const Plan& plan, int lane, const SimulationCase&
     RankState& rank = ranks_.emplace_back(plan.steps(r, lane));
     rank.sender = Cursor(rank.steps, rank.own.sends, grid_);
     rank.receiver = Cursor(rank.steps, rank.own.receives, grid_);
-    rank.input.assign(cells, r);
-    rank.output.assign(cells, run.in_place ? r : ExpressionTable::kUndefined);
+    rank.input.assign(cells, ExpressionTable::kUndefined);
+    for (int block = 0; block < plan.blocks(); ++block) {
+      if (!has_input(plan.operation(), plan.ranks(), plan.root(), r, block)) continue;
+      std::fill_n(rank.input.begin() + static_cast<std::ptrdiff_t>(cell(block, 0)), max_chunks_, r);
+    }
+    rank.output.assign(cells, ExpressionTable::kUndefined);
+    if (run.in_place) rank.output = rank.input;
     if (!run.check_hazards) continue;
     rank.sender_clock.assign(cursors, 0);
     rank.receiver_clock.assign(cursors, 0);
@@ -204,7 +209,7 @@ bool LaneSimulation::fire_send(int r) {
   const bool from_output = step.from == Side::output || run_.in_place;
   channel.value = (from_output ? rank.output : rank.input)[cell(step.block, at.chunk)];
   if (channel.value == ExpressionTable::kUndefined) {
-    return fail(PlanFault::undefined_read, r, at, "the output block has not been written");
+    return fail(PlanFault::undefined_read, r, at, "the block has not been written");
   }
   channel.full = true;
   cursor.advance();

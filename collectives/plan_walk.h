@@ -55,24 +55,39 @@ class ChunkGrid {
         window_(static_cast<std::size_t>(window)),
         windows_(divide_up(chunks_long_, window_)) {}
 
+  /// A lane's share of blocks of any sizes, which must stay valid; offsets count from the start of each block.
+  ChunkGrid(std::span<const std::size_t> block_elements, int lane, int lanes, std::size_t chunk_elements, int window) noexcept
+      : table_(block_elements), lane_(lane), lanes_(lanes), chunk_elements_(chunk_elements), window_(static_cast<std::size_t>(window)) {
+    std::size_t most = 0;
+    for (std::size_t b = 0; b < table_.size(); ++b) most = std::max(most, chunks(static_cast<int>(b)));
+    windows_ = divide_up(most, window_);
+  }
+
   std::size_t chunks(int block) const noexcept {
+    if (!table_.empty()) return divide_up(share(block).size(lane_), chunk_elements_);
     return blocks_.is_longer(block) ? chunks_long_ : chunks_short_;
   }
   std::size_t windows() const noexcept { return windows_; }
   std::size_t window() const noexcept { return window_; }  ///< chunks per window
 
-  /// First element of a chunk, in the user's buffer.
+  /// First element of a chunk, in the user's buffer or, over a table, in the block.
   std::size_t chunk_offset(int block, std::size_t chunk) const noexcept {
+    if (!table_.empty()) return share(block).offset(lane_) + chunk * chunk_elements_;
     return offset_ + blocks_.offset(block) + chunk * chunk_elements_;
   }
   std::size_t chunk_size(int block, std::size_t chunk) const noexcept {
+    if (!table_.empty()) return std::min(chunk_elements_, share(block).size(lane_) - chunk * chunk_elements_);
     return std::min(chunk_elements_, blocks_.size(block) - chunk * chunk_elements_);
   }
 
  private:
   static std::size_t divide_up(std::size_t a, std::size_t b) noexcept { return a / b + (a % b != 0 ? 1 : 0); }
 
+  Partition share(int block) const noexcept { return {table_[static_cast<std::size_t>(block)], lanes_}; }
+
   Partition blocks_;
+  std::span<const std::size_t> table_;  // empty: blocks_ are equal parts of a vector
+  int lane_ = 0, lanes_ = 1;
   std::size_t offset_ = 0;
   std::size_t chunk_elements_ = 1;
   std::size_t chunks_long_ = 0;

@@ -27,11 +27,13 @@ class EveryAlgorithm : public testing::TestWithParam<Algorithm> {};
 TEST_P(EveryAlgorithm, IsProvenForEveryGroupSizeAndRoot) {
   const Algorithm& algorithm = GetParam();
   for (const int ranks : group_sizes()) {
-    const int roots = algorithm.operation == Operation::broadcast ? ranks : 1;
+    const int roots = is_rooted(algorithm.operation) ? ranks : 1;
     for (int root = 0; root < roots; ++root) {
       const Plan plan = algorithm.build({.ranks = ranks, .root = root});
-      const PlanCheck check = check_plan(plan, {.random_schedules = root == 0 ? 3 : 1,
-                                                .seed = static_cast<std::uint64_t>(ranks * 64 + root)});
+      PlanCheckOptions options{.random_schedules = root == 0 ? 3 : 1, .seed = static_cast<std::uint64_t>(ranks * 64 + root)};
+      // Thousands of blocks, or the same plan turned to another root: fewer chunks show as much.
+      if (root != 0 || plan.blocks() > 256 || ranks > 40) options = {.chunks_per_block = {1, 5}, .uneven = root == 0, .random_schedules = 1};
+      const PlanCheck check = check_plan(plan, options);
       ASSERT_TRUE(check.ok()) << check.text;
     }
   }
