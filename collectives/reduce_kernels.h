@@ -19,13 +19,16 @@ namespace slipring::collectives {
 /// avg divides the combined value by `divisor`, at least 1: floats divide, integers truncate toward zero.
 /// Partial sums of an avg pass 1, the last pass the number of ranks. Other operators ignore it.
 ///
+/// f16 and bf16 are combined in f32 and the result is rounded once, to nearest even.
+///
 /// Integers wrap (two's complement), also the sum of an avg before its division. A NaN that sum, prod or avg
 /// yields is the one default quiet NaN, positive. min and max return the first NaN in source order, its bits
 /// unchanged, and take -0 for smaller than +0.
 using ReduceFn = void (*)(void* dst, void* dst2, const void* const* sources, int n, std::size_t count,
                           int divisor);
 
-/// The kernel for this CPU. Resolve once per communicator or operation, never per chunk.
+/// The kernel for this CPU; nullptr for types that are carried only (is_reducible). Resolve once per
+/// communicator or operation, never per chunk.
 ReduceFn reduce_kernel(DType dtype, ReduceOp op) noexcept;
 
 /// Name of the instruction set in use, e.g. "AVX3".

@@ -123,8 +123,8 @@ struct HalfElement {
 template <>
 struct Element<float16> : HalfElement<IeeeFormat>, VectorByVector<Element<float16>> {};
 
-// SCALAR has no lane that could be two, and vectors of a size unknown have no AverageRound to rely on.
-#if HWY_TARGET == HWY_SCALAR || HWY_HAVE_SCALABLE
+// Vectors of a size unknown have no AverageRound to rely on.
+#if HWY_HAVE_SCALABLE
 template <>
 struct Element<bfloat16> : HalfElement<BrainFormat>, VectorByVector<Element<bfloat16>> {};
 #else

@@ -24,6 +24,8 @@ HWY_BEFORE_NAMESPACE();
 namespace slipring::collectives {
 namespace HWY_NAMESPACE {
 
+// Vectors of one lane gain nothing from blocks, and take minutes to compile them under sanitizers.
+inline constexpr bool kHasBlocks = HWY_TARGET != HWY_SCALAR;
 // From here on the stores are worth aligning; below, a head costs more than split lines
 // (reduce_kernels_bench).
 inline constexpr std::size_t kAlignBytes = 1024;
@@ -109,7 +111,9 @@ class Pass {
         for (; done < head; done += lanes) whole(d, done * sizeof(T));
       }
     }
-    for (; count - done >= 4 * lanes; done += 4 * lanes) block(done * sizeof(T), lanes * sizeof(T));
+    if constexpr (kHasBlocks) {
+      for (; count - done >= 4 * lanes; done += 4 * lanes) block(done * sizeof(T), lanes * sizeof(T));
+    }
     for (; count - done >= lanes; done += lanes) whole(d, done * sizeof(T));
     if (count != done) partial(done, count - done);
   }

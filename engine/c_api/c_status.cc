@@ -24,6 +24,9 @@ using slipring::StatusCode;
 
 static_assert(SLIPRING_WOULD_BLOCK == static_cast<int>(StatusCode::would_block) && SLIPRING_CORRUPT == static_cast<int>(StatusCode::corrupt) &&
               SLIPRING_CLOSED == static_cast<int>(StatusCode::closed));
+static_assert(SLIPRING_I8 == static_cast<int>(slipring::DType::i8) && SLIPRING_U64 == static_cast<int>(slipring::DType::u64) &&
+              SLIPRING_BF16 == static_cast<int>(slipring::DType::bf16) && SLIPRING_BOOL == static_cast<int>(slipring::DType::boolean) &&
+              SLIPRING_FP8_E5M2 == slipring::kDTypeCount - 1);
 
 extern "C" {
 

@@ -1,9 +1,9 @@
 // float16 and bfloat16: how C++ programs hold elements of DType::f16 and DType::bf16.
 //
-// Trivial types of two bytes, made to be stored: they have no arithmetic of their own, and in an expression they
-// become float, exactly. Back from float they round to nearest, ties to even; what is too large becomes infinite,
-// what is too small keeps its bits as a denormal, and a NaN becomes the one positive quiet NaN. Usable in constant
-// expressions and from any thread.
+// Trivial types of two bytes, made to be stored: they have no arithmetic of their own, and in an expression
+// they become float, exactly. Back from float they round to nearest, ties to even; what is too large becomes
+// infinite, what is too small keeps its bits as a denormal, and a NaN becomes the one positive quiet NaN.
+// Usable in constant expressions and from any thread.
 #ifndef SLIPRING_FLOAT16_H
 #define SLIPRING_FLOAT16_H
 

@@ -67,7 +67,16 @@ enum {
   SLIPRING_F32 = 0,
   SLIPRING_F64 = 1,
   SLIPRING_I32 = 2,
-  SLIPRING_I64 = 3
+  SLIPRING_I64 = 3,
+  SLIPRING_I8 = 4,
+  SLIPRING_U8 = 5,
+  SLIPRING_U32 = 6,
+  SLIPRING_U64 = 7,
+  SLIPRING_F16 = 8,
+  SLIPRING_BF16 = 9,
+  SLIPRING_BOOL = 10,     /* from here on carried, not reduced: a reduction is SLIPRING_UNSUPPORTED */
+  SLIPRING_FP8_E4M3 = 11,
+  SLIPRING_FP8_E5M2 = 12
 };
 /* Bytes of one element; 0 for an unknown number. */
 SLIPRING_API size_t slipring_dtype_bytes(slipring_dtype_t dtype);

@@ -31,6 +31,7 @@ enum class DType : std::uint8_t {
 inline constexpr int kDTypeCount = 13;
 
 /// avg of integers rounds toward zero; min and max propagate NaN; sums of integers wrap (two's complement).
+/// docs/types.md has the rules in full.
 enum class ReduceOp : std::uint8_t { sum = 0, prod = 1, min = 2, max = 3, avg = 4 };
 inline constexpr int kReduceOpCount = 5;
 

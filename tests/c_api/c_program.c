@@ -135,6 +135,8 @@ static void refusals(slipring_comm_t* comm) {
   CHECK(slipring_all_reduce(comm, slipring_host(x), slipring_host_out(x), 4, SLIPRING_F32, 1000) == SLIPRING_INVALID_ARGUMENT);
   CHECK(slipring_all_reduce(comm, slipring_host(x), slipring_host_out(x), (size_t)-4, SLIPRING_F32, SLIPRING_SUM) == SLIPRING_INVALID_ARGUMENT);
   CHECK(slipring_broadcast(comm, slipring_host_out(x), 4, SLIPRING_F32, RANKS) == SLIPRING_INVALID_ARGUMENT);
+  CHECK(slipring_all_reduce(comm, slipring_host(x), slipring_host_out(x), 4, SLIPRING_BOOL, SLIPRING_MAX) == SLIPRING_UNSUPPORTED);
+  CHECK(strstr(slipring_last_error(), "bool is carried but not reduced; reduce the same bytes as u8") != NULL);
   slipring_const_buffer_t elsewhere = {x, 3, 0};
   CHECK(slipring_all_reduce(comm, elsewhere, slipring_host_out(x), 4, SLIPRING_F32, SLIPRING_SUM) == SLIPRING_UNSUPPORTED);
   CHECK(slipring_all_gatherv(comm, slipring_host(x), slipring_host_out(x), NULL, SLIPRING_F32) == SLIPRING_INVALID_ARGUMENT);
@@ -212,7 +214,7 @@ int main(void) {
   pid_t children[RANKS];
   CHECK(slipring_abi_version() == SLIPRING_ABI_VERSION && strlen(slipring_version()) >= 5);
   CHECK(strcmp(slipring_status_name(SLIPRING_PEER_LOST), "peer_lost") == 0 && strcmp(slipring_status_name(99), "unknown") == 0);
-  CHECK(slipring_dtype_bytes(SLIPRING_I64) == 8 && slipring_dtype_bytes(-1) == 0 && slipring_dtype_bytes(1000) == 0);
+  CHECK(slipring_dtype_bytes(SLIPRING_I64) == 8 && slipring_dtype_bytes(SLIPRING_BF16) == 2 && slipring_dtype_bytes(-1) == 0 && slipring_dtype_bytes(1000) == 0);
   for (int r = 1; r < RANKS; ++r) {
     if (pipe(to_rank[r]) != 0) return 1;
     children[r] = fork();

@@ -86,8 +86,9 @@ void declare(CLI::App& app, Options& options, std::string& operation, std::strin
       "stream: the producer stores into the slot and the consumer sums there, instead of copies from and to "
       "user buffers");
   app.add_flag("--heap", options.heap, "user buffers in the heap, where peers reach them without staging");
-  app.add_option("--groups", options.groups,
-                 "split the ranks into that many groups (rank r into group r mod K) that run at the same time")
+  app.add_option(
+         "--groups", options.groups,
+         "split the ranks into that many groups (rank r into group r mod K) that run at the same time")
       ->check(CLI::Range(1, 4096))
       ->capture_default_str();
   app.add_option(
