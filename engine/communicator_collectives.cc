@@ -3,7 +3,6 @@
 
 #include "base/log.h"
 #include "base/status.h"
-#include "collectives/algorithms/algorithm.h"
 #include "engine/communicator_impl.h"
 
 namespace slipring::engine {
@@ -82,8 +81,7 @@ Status CommunicatorImpl::all_reduce_divided(const void* in, void* out, std::size
   const collectives::PathChoice choice = selector_.all_reduce(bytes);
   const Fingerprint fingerprint{.operation = Operation::all_reduce, .dtype = dtype, .op = op,
                                 .algorithm = static_cast<std::uint8_t>(choice.path), .count = count};
-  if (choice.path == Path::plan) {
-    counters_.plan_ops.add(1);
+  if (choice.path == Path::plan && (op != ReduceOp::avg || divisor == size_)) {  // an executor divides by its own ranks
     return settle(run_plan(choice.algorithm, 0, Operation::all_reduce,
                            {.in = in, .out = out, .count = count, .dtype = dtype, .op = op}, fingerprint.pack()));
   }
@@ -110,12 +108,11 @@ Status CommunicatorImpl::broadcast(void* buffer, std::size_t count, DType dtype,
   counters_.operations.add(1);
   counters_.broadcasts.add(1);
   if (size() == 1) return {};
-  const collectives::PathChoice choice = selector_.broadcast();
+  const collectives::PathChoice choice = selector_.choose(Operation::broadcast, count * dtype_bytes(dtype));
   const Fingerprint fingerprint{.operation = Operation::broadcast, .dtype = dtype,
                                 .algorithm = static_cast<std::uint8_t>(choice.path),
                                 .root = static_cast<std::uint16_t>(root), .count = count};
   if (choice.path == Path::plan) {
-    counters_.plan_ops.add(1);
     return settle(run_plan(choice.algorithm, root, Operation::broadcast,
                            {.in = buffer, .out = buffer, .count = count, .dtype = dtype}, fingerprint.pack()));
   }
@@ -131,43 +128,11 @@ Status CommunicatorImpl::barrier() {
   counters_.operations.add(1);
   counters_.barriers.add(1);
   if (size() == 1) return {};
-  if (selector_.by_levels()) {
+  if (selector_.choose(Operation::barrier, 0).path == Path::levels) {
     counters_.level_ops.add(1);
     return settle(barrier_by_levels());
   }
   return settle(direct_.rendezvous(Fingerprint{.operation = Operation::barrier}.pack()));
-}
-
-Result<collectives::Executor*> CommunicatorImpl::executor(const PlanKey& key) {
-  auto& entry = executors_[key];
-  if (entry) return entry.get();
-  const auto& [operation, name, root] = key;
-  const collectives::Algorithm* algorithm = collectives::find_algorithm(operation, name);
-  if (!algorithm)
-    return base::error(StatusCode::unsupported, "{} has no algorithm \"{}\"; slipring-info plan lists them",
-                       operation_name(operation), name);
-  const collectives::PlanRequest request{.ranks = size(), .root = root, .lanes = group_->layout().plan_lanes, .only_rank = rank()};
-  if (Status s = collectives::valid_request(request); !s) return s;
-  auto made = collectives::Executor::create(
-      algorithm->build(request), rank(), channels_,
-      {.chunk_bytes = static_cast<std::size_t>(config_.plan_chunk_bytes),
-       .max_message_bytes = group_->layout().ring.max_message_bytes(),
-       .on_piece = fault_.armed() ? [this](std::uint64_t piece) { fault_.at(direct_.operation(), piece); }
-                                  : std::function<void(std::uint64_t)>()});
-  if (!made) return std::move(made).status();
-  entry = std::move(*made);
-  return entry.get();
-}
-
-Status CommunicatorImpl::run_plan(std::string_view algorithm, int root, Operation operation,
-                                  const collectives::CollectiveCall& call, std::uint64_t fingerprint) {
-  auto plan = executor({operation, algorithm, root});
-  if (!plan) return std::move(plan).status();
-  if (Status s = direct_.rendezvous(fingerprint); !s) return s;  // ranks that disagree find out before data moves
-  Status s = (*plan)->run(call, [&](auto&& ready) { return waiter_.wait(ready); });
-  if (s.is_ok()) return s;
-  return std::move(s).with(fmt::format("rank {} in {} by {}: {}", rank(), operation_name(operation), algorithm,
-                                       (*plan)->describe_wait()));
 }
 
 Result<Selection> CommunicatorImpl::explain(std::string_view operation, std::size_t bytes) const {
@@ -183,10 +148,7 @@ Result<Selection> CommunicatorImpl::explain(std::string_view operation, std::siz
   if (number == collectives::kOperationCount)
     return base::error(StatusCode::invalid_argument, "operation \"{}\" is not a collective", operation);
   const auto which = static_cast<Operation>(number);
-  collectives::PathChoice choice{Path::two_phase, "direct"};
-  if (which == Operation::all_reduce) choice = selector_.all_reduce(bytes);
-  if (which == Operation::broadcast) choice = selector_.broadcast();
-  if ((which == Operation::barrier || which == Operation::reduce) && selector_.by_levels()) choice = {Path::levels, "levels"};
+  const collectives::PathChoice choice = selector_.choose(which, bytes);
   selection.algorithm = choice.algorithm;
   selection.chunk_bytes = choice.path == Path::plan ? static_cast<std::size_t>(config_.plan_chunk_bytes)
                           : choice.path == Path::one_shot ? bytes : group_->layout().direct.chunk_bytes;

@@ -91,6 +91,23 @@ Status CommunicatorImpl::run_exchange(const collectives::Exchange& exchange) {
   return settle(direct_.exchange(exchange));
 }
 
+std::optional<Status> CommunicatorImpl::planned(BlockMove move) {
+  if (size_ == 1) return std::nullopt;
+  std::size_t elements = move.count * static_cast<std::size_t>(size_);
+  if (!move.counts.empty()) elements = total_of(move.counts);
+  const collectives::PathChoice choice = selector_.choose(move.operation, elements * dtype_bytes(move.dtype));
+  if (choice.path != collectives::Path::plan) return std::nullopt;
+  const auto packed = [](const std::vector<Rows>& rows) {
+    return std::all_of(rows.begin(), rows.end(), [](const Rows& r) { return r.bytes == 0 || r.is_packed(); });
+  };
+  if (!packed(send_) || !packed(recv_)) return std::nullopt;
+  counters_.operations.add(1);
+  counters_.bytes_in.add(move.count * dtype_bytes(move.dtype));
+  if (!move.input) move.input = [this](int to) -> const void* { return send_[static_cast<std::size_t>(to)].base; };
+  if (!move.output) move.output = [this](int from) -> void* { return recv_[static_cast<std::size_t>(from)].base; };
+  return settle(run_block_plan(choice.algorithm, move));
+}
+
 Status CommunicatorImpl::broadcast_direct(void* buffer, std::size_t bytes, int root, std::uint64_t fingerprint) {
   const Rows all = bytes == 0 ? Rows() : Rows::packed(buffer, bytes);
   const bool is_root = root == rank();
@@ -111,6 +128,7 @@ Status CommunicatorImpl::all_gather(const void* in, void* out, const BlockShape&
   place_blocks(recv_, out, shape, element);
   const Fingerprint fingerprint{.operation = Operation::all_gather, .dtype = dtype,
                                 .root = static_cast<std::uint16_t>(shape.outer % 4096), .count = count};
+  if (auto done = planned({.operation = Operation::all_gather, .dtype = dtype, .count = count, .fingerprint = fingerprint.pack()})) return *done;
   return run_exchange({.send = send_, .recv = recv_, .shared = true, .largest = count * element, .fingerprint = fingerprint.pack()});
 }
 
@@ -134,6 +152,8 @@ Status CommunicatorImpl::all_gatherv(const void* in, void* out, std::span<const 
   place_blocks(recv_, out, counts, element);
   const Fingerprint fingerprint{.operation = Operation::all_gather, .dtype = dtype,
                                 .algorithm = static_cast<std::uint8_t>(Form::varying), .count = digest(counts)};
+  if (auto done = planned({.operation = Operation::all_gather, .dtype = dtype, .counts = counts, .fingerprint = fingerprint.pack()}))
+    return *done;
   return run_exchange({.send = send_, .recv = recv_, .shared = true, .largest = largest_of(counts) * element,
                        .fingerprint = fingerprint.pack()});
 }
@@ -162,6 +182,9 @@ Status CommunicatorImpl::reduce_scatter(const void* in, void* out, const BlockSh
   place_blocks(send_, in, shape, element);
   const Fingerprint fingerprint{.operation = Operation::reduce_scatter, .dtype = dtype, .op = op,
                                 .root = static_cast<std::uint16_t>(shape.outer % 4096), .count = count};
+  if (auto done = planned({.operation = Operation::reduce_scatter, .dtype = dtype, .op = op, .count = count,
+                           .fingerprint = fingerprint.pack(), .output = [out](int) { return out; }}))
+    return *done;
   return run_reduce_scatter(out, count, dtype, op, true, fingerprint.pack());
 }
 
@@ -174,6 +197,9 @@ Status CommunicatorImpl::reduce_scatterv(const void* in, void* out, std::span<co
   place_blocks(send_, in, counts, dtype_bytes(dtype));
   const Fingerprint fingerprint{.operation = Operation::reduce_scatter, .dtype = dtype, .op = op,
                                 .algorithm = static_cast<std::uint8_t>(Form::varying), .count = digest(counts)};
+  if (auto done = planned({.operation = Operation::reduce_scatter, .dtype = dtype, .op = op, .counts = counts,
+                           .fingerprint = fingerprint.pack(), .output = [out](int) { return out; }}))
+    return *done;
   return run_reduce_scatter(out, largest_of(counts), dtype, op, false, fingerprint.pack());
 }
 
@@ -193,6 +219,11 @@ Status CommunicatorImpl::gather(const void* in, void* out, const BlockShape& sha
     std::fill(recv_.begin(), recv_.end(), Rows());
   // Not the rows: their number is the root's affair alone.
   const Fingerprint fingerprint{.operation = Operation::gather, .dtype = dtype, .root = static_cast<std::uint16_t>(root), .count = count};
+  // Only the root knows whether its blocks are packed, so whoever cuts along an inner dimension goes directly on all ranks.
+  if (shape.outer == 1)
+    if (auto done = planned({.operation = Operation::gather, .root = root, .dtype = dtype, .count = count, .fingerprint = fingerprint.pack(),
+                             .input = [in](int) { return in; }}))
+      return *done;
   return run_exchange({.send = send_, .recv = recv_, .shared = true, .largest = count * element, .fingerprint = fingerprint.pack()});
 }
 
@@ -209,6 +240,9 @@ Status CommunicatorImpl::scatter(const void* in, void* out, std::size_t count, D
   std::fill(recv_.begin(), recv_.end(), Rows());
   if (count != 0) recv_[static_cast<std::size_t>(root)] = Rows::packed(out, count * element);
   const Fingerprint fingerprint{.operation = Operation::scatter, .dtype = dtype, .root = static_cast<std::uint16_t>(root), .count = count};
+  if (auto done = planned({.operation = Operation::scatter, .root = root, .dtype = dtype, .count = count, .fingerprint = fingerprint.pack(),
+                           .output = [out](int) { return out; }}))
+    return *done;
   return run_exchange({.send = send_, .recv = recv_, .uniform = true, .largest = count * element, .fingerprint = fingerprint.pack()});
 }
 
@@ -219,6 +253,9 @@ Status CommunicatorImpl::all_to_all(const void* in, void* out, std::size_t count
   place_blocks(send_, in, BlockShape{1, count}, element);
   place_blocks(recv_, out, BlockShape{1, count}, element);
   const Fingerprint fingerprint{.operation = Operation::all_to_all, .dtype = dtype, .count = count};
+  if (auto done = planned({.operation = Operation::all_to_all, .dtype = dtype, .count = count, .in_place = in == out,
+                           .fingerprint = fingerprint.pack()}))
+    return *done;
   return run_exchange({.send = send_, .recv = recv_, .in_place = in == out, .uniform = true, .largest = count * element,
                        .fingerprint = fingerprint.pack()});
 }
@@ -314,12 +351,22 @@ Status CommunicatorImpl::reduce_divided(const void* in, void* out, std::size_t c
   counters_.operations.add(1);
   counters_.bytes_in.add(count * dtype_bytes(dtype));
   if (size_ == 1) return all_reduce_alone(in, out, count, dtype);
-  if (selector_.by_levels()) {
+  const collectives::PathChoice choice = selector_.choose(Operation::reduce, count * dtype_bytes(dtype));
+  if (choice.path == collectives::Path::levels) {
     counters_.level_ops.add(1);
     return settle(reduce_by_levels(in, out, count, dtype, op, divisor, root));
   }
-  const Fingerprint fingerprint{.operation = Operation::reduce, .dtype = dtype, .op = op, .root = static_cast<std::uint16_t>(root),
-                                .count = count};
+  const Fingerprint fingerprint{.operation = Operation::reduce, .dtype = dtype, .op = op,
+                                .algorithm = static_cast<std::uint8_t>(choice.path == collectives::Path::plan),
+                                .root = static_cast<std::uint16_t>(root), .count = count};
+  if (choice.path == collectives::Path::plan && (op != ReduceOp::avg || divisor == size_)) {
+    if (!is_root) {  // what passes through
+      scratch_.resize(std::max(scratch_.size(), count * dtype_bytes(dtype)));
+      out = scratch_.data();
+    }
+    return settle(run_plan(choice.algorithm, root, Operation::reduce, {.in = in, .out = out, .count = count, .dtype = dtype, .op = op},
+                           fingerprint.pack()));
+  }
   return settle(direct_.reduce({.in = in, .out = out, .count = count, .element_bytes = dtype_bytes(dtype), .kernel = kernels_.of(dtype, op),
                                 .divisor = divisor, .fingerprint = fingerprint.pack(), .root = root}));
 }

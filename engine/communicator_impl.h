@@ -5,6 +5,7 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -153,6 +154,22 @@ class CommunicatorImpl {
   Status broadcast_by_levels(void* buffer, std::size_t count, DType dtype, int root);
   Status barrier_by_levels();
   Status reduce_by_levels(const void* in, void* out, std::size_t count, DType dtype, ReduceOp op, int divisor, int root);
+  /// An operation that moves packed blocks of which every rank knows the sizes.
+  struct BlockMove {
+    collectives::Operation operation;
+    int root = 0;
+    DType dtype = DType::f32;
+    ReduceOp op = ReduceOp::sum;
+    std::size_t count = 0;                    ///< of each block, in elements
+    std::span<const std::size_t> counts = {};  ///< by rank instead, if given
+    bool in_place = false;                    ///< all_to_all: input and output are one buffer
+    std::uint64_t fingerprint = 0;
+    std::function<const void*(int to)> input = {};   ///< this rank's block for a rank
+    std::function<void*(int from)> output = {};      ///< where the block of a rank goes
+  };
+  Status run_block_plan(std::string_view algorithm, const BlockMove& move);
+  /// By plan if the selector says so and all blocks are packed; nullopt: directly.
+  std::optional<Status> planned(BlockMove move);
   Status run_plan(std::string_view algorithm, int root, collectives::Operation operation,
                   const collectives::CollectiveCall& call, std::uint64_t fingerprint);
   Result<collectives::Executor*> executor(const PlanKey& key);
@@ -177,6 +194,7 @@ class CommunicatorImpl {
   base::CounterBlock& counters_;
   std::map<PlanKey, std::unique_ptr<collectives::Executor>> executors_;
   std::vector<collectives::Rows> send_, recv_;  // blocks of the exchange under way, by rank
+  std::vector<collectives::BlockPlace> places_;  // of a plan under way
   std::vector<std::size_t> counts_;             // of all ranks, in the forms whose ranks know only their own
   std::shared_ptr<CommunicatorImpl> inside_, across_;  // formed by the first operation by levels; see split_
   std::unique_ptr<Lanes> lanes_;                       // from the first asynchronous operation on

@@ -12,7 +12,8 @@ CommunicatorImpl::CommunicatorImpl(std::shared_ptr<SharedGroup> group, const bas
       waiter_(group_->doorbell(group_->rank()), group_->windows(), *group_),
       direct_(group_->direct_group(), waiter_, fault_),
       split_(split_by_domains(group_->rank(), group_->domains())),
-      selector_(config_, group_->ranks(), group_->layout().direct.box_bytes, split_ ? split_->domain_count : 1), channels_(group_, waiter_),
+      selector_(config_, group_->ranks(), group_->layout().direct.box_bytes, split_ ? split_->domain_count : 1,
+                group_->job()->tuning), channels_(group_, waiter_),
       counters_(config_.counters_enabled ? group_->counters() : private_counters_) {
   waiter_.show_counts_in(counters_);
   send_.resize(static_cast<std::size_t>(size_));

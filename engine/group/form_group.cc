@@ -19,11 +19,14 @@ using base::SegmentBacking;
 // What a peer leaves in a segment to prove that it maps the same memory.
 std::uint64_t mark_of(int rank) noexcept { return kGroupMagic ^ (static_cast<std::uint64_t>(rank) + 1) << 8; }
 
-std::string settings_text(const base::ConfigValues& c) {
+std::string settings_text(const base::ConfigValues& c, std::uint64_t tuning_digest) {
   return fmt::format("channel.slots {}, channel.bytes {}, direct.one_shot_max_bytes {}, direct.chunk_bytes {}, plan.chunk_bytes {}, "
-                     "plan.rings {}, all_reduce.algorithm {}, broadcast.algorithm {}, heap.max_bytes {}, group.max_bytes {}, topology.domains {}, segment.backing {}, test.counter_start {}",
+                     "plan.rings {}, algorithms {} {} {} {} {} {} {} {}, tuning file {:x}, heap.max_bytes {}, group.max_bytes {}, "
+                     "topology.domains {}, segment.backing {}, test.counter_start {}",
                      c.channel_slots, c.channel_bytes, c.direct_one_shot_max_bytes, c.direct_chunk_bytes, c.plan_chunk_bytes,
-                     c.plan_rings, c.all_reduce_algorithm, c.broadcast_algorithm, c.heap_max_bytes, c.group_max_bytes, c.topology_domains, c.segment_backing, c.test_counter_start);
+                     c.plan_rings, c.all_reduce_algorithm, c.reduce_algorithm, c.broadcast_algorithm, c.all_gather_algorithm,
+                     c.reduce_scatter_algorithm, c.gather_algorithm, c.scatter_algorithm, c.all_to_all_algorithm, tuning_digest,
+                     c.heap_max_bytes, c.group_max_bytes, c.topology_domains, c.segment_backing, c.test_counter_start);
 }
 
 // Two domains with two ranks in one of them.
@@ -125,6 +128,10 @@ struct SharedGroup::Former {
     Status s = make_segment(backing);
     if (s.is_ok()) s = make_heap(backing);
     if (s.is_ok()) s = make_arena(backing);
+    if (auto tuning = collectives::TuningTable::load(config.tuning_file))
+      job->tuning = std::move(*tuning);
+    else if (s.is_ok())
+      s = std::move(tuning).status();
     h.cpus = base::usable_cpus().cpus;
     if (auto domains = own_domains(h.cpus))
       h.domains = std::move(*domains);
@@ -134,7 +141,7 @@ struct SharedGroup::Former {
       h.error = s.to_string();
       return h;
     }
-    h.settings = settings_text(config);
+    h.settings = settings_text(config, job->tuning->digest());
     h.process = base::this_process();
     h.pid_namespace = own_pid_namespace();
     h.membarrier = base::register_membarrier();

@@ -10,6 +10,7 @@
 #include "base/segment.h"
 #include "base/wait.h"
 #include "collectives/direct/rank_area.h"
+#include "collectives/tuning_table.h"
 #include "engine/group/group_arena.h"
 #include "engine/topology/domains.h"
 
@@ -31,6 +32,7 @@ struct Job {
   collectives::GroupHeaps heaps;   ///< by rank of the job
   std::unique_ptr<GroupArena> arena;
   std::shared_ptr<base::LentThreads> threads;  ///< null: the rank lends none
+  std::shared_ptr<const collectives::TuningTable> tuning;
   base::WaitWindows windows;
   bool oversubscribed = false;     ///< some ranks share a CPU
 };

@@ -77,7 +77,7 @@ void declare(CLI::App& app, Options& options, std::string& operation, std::strin
   app.add_option("-r,--root", options.root, "root of broadcast, reduce, gather and scatter")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
-  app.add_option("-a,--algo", options.algorithm, "algorithm of all_reduce or broadcast")
+  app.add_option("-a,--algo", options.algorithm, "algorithm of the collective, as the configuration key OP.algorithm takes it")
       ->capture_default_str();
   app.add_option("-c,--check", options.check, "0|1: compare every element with the expected one (1)");
   app.add_flag("--out-of-place", options.out_of_place, "all_reduce and reduce: separate input and output");

@@ -94,6 +94,14 @@ class Perf(unittest.TestCase):
                 self.assert_right(found, 1)
                 self.assertEqual(found[0]["algo"], algorithm)
 
+    def test_every_operation_obeys(self):
+        for op, algorithm in (("all_reduce", "halving_doubling"), ("reduce", "tree"), ("broadcast", "ring"), ("all_gather", "bruck"),
+                              ("reduce_scatter", "pairwise"), ("gather", "linear"), ("scatter", "tree"), ("all_to_all", "bruck")):
+            with self.subTest(op=op):
+                found = rows(op, "--threads", "3", "-b", "12K", "-e", "12K", "-a", algorithm)
+                self.assert_right(found, 1)
+                self.assertIn(found[0]["algo"], (algorithm, "binomial_tree"))
+
     def test_zero_elements(self):
         for op in OPERATIONS:
             with self.subTest(op=op):

@@ -131,6 +131,7 @@ double others_share(int ranks) { return static_cast<double>(ranks - 1) / ranks; 
 const OperationInfo kAllGather{
     .name = "all_gather",
     .meaning = "every rank gets the blocks of all, one after the other",
+    .algorithm_key = "all_gather.algorithm",
     .in_blocks = true,
     .bus_factor = others_share,
     .make = make<kAllGatherForm>,
@@ -138,6 +139,7 @@ const OperationInfo kAllGather{
 const OperationInfo kGather{
     .name = "gather",
     .meaning = "the root gets the blocks of all, one after the other",
+    .algorithm_key = "gather.algorithm",
     .rooted = true,
     .in_blocks = true,
     .bus_factor = others_share,
@@ -146,6 +148,7 @@ const OperationInfo kGather{
 const OperationInfo kScatter{
     .name = "scatter",
     .meaning = "every rank gets its block of the root's buffer",
+    .algorithm_key = "scatter.algorithm",
     .rooted = true,
     .in_blocks = true,
     .bus_factor = others_share,
@@ -154,6 +157,7 @@ const OperationInfo kScatter{
 const OperationInfo kAllToAll{
     .name = "all_to_all",
     .meaning = "every rank gives each rank one block",
+    .algorithm_key = "all_to_all.algorithm",
     .in_blocks = true,
     .bus_factor = others_share,
     .make = make<kAllToAllForm>,
@@ -161,6 +165,7 @@ const OperationInfo kAllToAll{
 const OperationInfo kReduceScatter{
     .name = "reduce_scatter",
     .meaning = "every rank gets its block of the reduction of all ranks' buffers",
+    .algorithm_key = "reduce_scatter.algorithm",
     .reduces = true,
     .in_blocks = true,
     .bus_factor = others_share,

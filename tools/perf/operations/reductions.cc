@@ -82,6 +82,7 @@ const OperationInfo kAllReduce{
 const OperationInfo kReduce{
     .name = "reduce",
     .meaning = "the root gets the reduction of all ranks' buffers",
+    .algorithm_key = "reduce.algorithm",
     .reduces = true,
     .rooted = true,
     .has_out_of_place_form = true,
