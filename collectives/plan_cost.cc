@@ -16,8 +16,8 @@ namespace {
 class TimedLane {
  public:
   TimedLane(const Plan& plan, int lane, const ChunkGrid& grid, std::size_t element_bytes,
-            const LinkModel& link)
-      : element_bytes_(element_bytes), link_(link), grid_(grid) {
+            const LinkModel& link, std::span<const int> node_of_rank)
+      : element_bytes_(element_bytes), link_(link), node_of_rank_(node_of_rank), grid_(grid) {
     for (int r = 0; r < plan.ranks(); ++r) {
       Rank& rank = ranks_.emplace_back(plan.steps(r, lane));
       rank.followed.resize(rank.steps.size());
@@ -32,7 +32,7 @@ class TimedLane {
     }
   }
 
-  void run(PlanCost& cost, std::vector<std::size_t>& sent_bytes) {
+  void run(PlanCost& cost, std::vector<std::size_t>& sent_bytes, std::vector<std::size_t>& node_bytes) {
     std::vector<int> candidates;
     for (int r = static_cast<int>(ranks_.size()) - 1; r >= 0; --r) candidates.push_back(r);
     while (!candidates.empty()) {
@@ -41,7 +41,7 @@ class TimedLane {
       for (bool moved = true; moved;) {
         moved = false;
         while (receive(r)) moved = true;
-        for (int peer = send(r, cost, sent_bytes); peer >= 0; peer = send(r, cost, sent_bytes)) {
+        for (int peer = send(r, cost, sent_bytes, node_bytes); peer >= 0; peer = send(r, cost, sent_bytes, node_bytes)) {
           moved = true;
           candidates.push_back(peer);
         }
@@ -88,7 +88,7 @@ class TimedLane {
     if (followed.users > 0) followed.done.emplace(at.chunk, Followed::Done{time, followed.users});
   }
 
-  int send(int r, PlanCost& cost, std::vector<std::size_t>& sent_bytes) {
+  int send(int r, PlanCost& cost, std::vector<std::size_t>& sent_bytes, std::vector<std::size_t>& node_bytes) {
     Rank& rank = ranks_[static_cast<std::size_t>(r)];
     if (rank.sender.at_end()) return -1;
     const Position at = rank.sender.position();
@@ -96,7 +96,13 @@ class TimedLane {
     if (step.after >= 0 && !rank.receiver.passed(step.after, at)) return -1;
     const std::size_t bytes = chunk_bytes(rank.sender);
     const double begin = std::max(rank.sent_at, followed_at(rank, step, at.chunk));
-    rank.sent_at = begin + link_.alpha_us + link_.beta_us_per_byte * static_cast<double>(bytes);
+    const bool leaves = !node_of_rank_.empty() && node_of_rank_[static_cast<std::size_t>(r)] != node_of_rank_[static_cast<std::size_t>(step.peer)];
+    rank.sent_at = begin + (leaves ? link_.node_alpha_us : link_.alpha_us) +
+                   (leaves ? link_.node_beta_us_per_byte : link_.beta_us_per_byte) * static_cast<double>(bytes);
+    if (leaves) {
+      cost.node_bytes += bytes;
+      node_bytes[static_cast<std::size_t>(node_of_rank_[static_cast<std::size_t>(r)])] += bytes;
+    }
     channel(r, step.peer).push_back(rank.sent_at);
     note(rank, at, rank.sent_at);
     ++cost.messages;
@@ -128,6 +134,7 @@ class TimedLane {
 
   std::size_t element_bytes_;
   LinkModel link_;
+  std::span<const int> node_of_rank_;
   ChunkGrid grid_;
   std::deque<Rank> ranks_;
   std::unordered_map<std::uint64_t, std::deque<double>> arrivals_;
@@ -136,16 +143,19 @@ class TimedLane {
 }  // namespace
 
 PlanCost plan_cost(const Plan& plan, std::size_t count, std::size_t element_bytes, std::size_t chunk_bytes,
-                   int window, const LinkModel& link) {
+                   int window, const LinkModel& link, std::span<const int> node_of_rank) {
   PlanCost cost;
+  if (plan.operation() == Operation::all_to_all) count *= static_cast<std::size_t>(plan.ranks());  // what each of them gives
+  std::vector<std::size_t> node_bytes(node_of_rank.empty() ? 1 : static_cast<std::size_t>(*std::max_element(node_of_rank.begin(), node_of_rank.end())) + 1);
   std::vector<std::size_t> sent_bytes(static_cast<std::size_t>(plan.ranks()), 0);
   const std::size_t chunk_elements = std::max<std::size_t>(1, chunk_bytes / element_bytes);
   const Partition shares(count, plan.lanes());
   for (int lane = 0; lane < plan.lanes(); ++lane) {
     const ChunkGrid grid(0, shares.size(lane), plan.blocks(), chunk_elements, window);
-    TimedLane(plan, lane, grid, element_bytes, link).run(cost, sent_bytes);
+    TimedLane(plan, lane, grid, element_bytes, link, node_of_rank).run(cost, sent_bytes, node_bytes);
   }
   cost.most_sent_bytes = *std::max_element(sent_bytes.begin(), sent_bytes.end());
+  cost.most_node_bytes = *std::max_element(node_bytes.begin(), node_bytes.end());
   return cost;
 }
 
