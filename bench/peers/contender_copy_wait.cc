@@ -21,7 +21,7 @@ class CopyWaitContender : public turn::Contender {
     // The name goes when all have the memory.
     if (shared_.mapped.fetch_add(1) + 1 == seat.size) turn::unlink_shared(seat, "copy-wait");
   }
-  std::vector<std::string> ops() const override { return {"all_reduce", "decode"}; }
+  std::vector<std::string> ops() const override { return {"decode"}; }
   std::string version() const override { return "copy in, wait for all, add up all; float sum"; }
   void all_reduce(float* buffer, std::size_t count) override { group_.all_reduce(buffer, count); }
 

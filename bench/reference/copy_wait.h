@@ -16,7 +16,7 @@ namespace copy_wait {
 
 inline constexpr std::size_t kBytes = std::size_t{1} << 20;  // of one buffer; larger inputs go piece by piece
 inline constexpr int kRanks = 16;
-inline constexpr int kSpins = 2000;  // then it yields: ranks may share cores
+inline constexpr int kSpins = 100;  // then it yields: ranks may share cores
 
 struct alignas(4096) Side {
   alignas(64) std::atomic<std::uint64_t> arrived;

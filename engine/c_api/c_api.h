@@ -3,6 +3,7 @@
 
 #include <exception>
 #include <new>
+#include <span>
 #include <utility>
 
 #include "base/status.h"
@@ -60,5 +61,15 @@ inline Buffer buffer(slipring_buffer_t b) noexcept { return {b.data, Device{stat
 /// Numbers outside of the enumeration stay so, and are refused by the call.
 inline DType dtype(slipring_dtype_t number) noexcept { return static_cast<DType>(number < 0 || number > 255 ? 255 : number); }
 inline ReduceOp redop(slipring_redop_t number) noexcept { return static_cast<ReduceOp>(number < 0 || number > 255 ? 255 : number); }
+
+/// One count per rank.
+inline std::span<const size_t> per_rank(const Communicator& comm, const size_t* counts, const char* name) {
+  return {&deref(counts, name), static_cast<size_t>(comm.size())};
+}
+/// As per_rank on the root, where alone they are looked at.
+inline std::span<const size_t> on_root(const Communicator& comm, const size_t* counts, int root) {
+  return comm.rank() == root ? per_rank(comm, counts, "counts") : std::span<const size_t>();
+}
+inline Shape shape_of(const size_t* shape, size_t dims) { return {&deref(shape, "shape"), dims}; }
 
 }  // namespace slipring::engine

@@ -3,20 +3,6 @@
 using namespace slipring;
 using namespace slipring::engine;
 
-namespace {
-
-/// One count per rank.
-std::span<const size_t> per_rank(const Communicator& comm, const size_t* counts, const char* name) {
-  return {&deref(counts, name), static_cast<size_t>(comm.size())};
-}
-/// As per_rank on the root, where alone they are looked at.
-std::span<const size_t> on_root(const Communicator& comm, const size_t* counts, int root) {
-  return comm.rank() == root ? per_rank(comm, counts, "counts") : std::span<const size_t>();
-}
-Shape shape_of(const size_t* shape, size_t dims) { return {&deref(shape, "shape"), dims}; }
-
-}  // namespace
-
 extern "C" {
 
 slipring_status_t slipring_all_reduce(slipring_comm_t* comm, slipring_const_buffer_t in, slipring_buffer_t out, size_t count,

@@ -225,6 +225,67 @@ SLIPRING_API slipring_status_t slipring_all_to_allv(slipring_comm_t* comm, slipr
 SLIPRING_API slipring_status_t slipring_send(slipring_comm_t* comm, const void* buffer, size_t bytes, int32_t peer);
 SLIPRING_API slipring_status_t slipring_recv(slipring_comm_t* comm, void* buffer, size_t bytes, int32_t peer);
 
+/* ---- asynchronous operations: how they advance and in which order, says slipring/work.h ---- */
+
+/* One operation in flight. Destroying it does not end the operation. */
+typedef struct slipring_work slipring_work_t;
+/* *done becomes 1 when it has finished; its failure is returned then. Never waits. */
+SLIPRING_API slipring_status_t slipring_work_test(slipring_work_t* work, int32_t* done);
+/* Until it has finished; returns how. */
+SLIPRING_API slipring_status_t slipring_work_wait(slipring_work_t* work);
+/* At most `nanoseconds`; *done says whether it has finished. */
+SLIPRING_API slipring_status_t slipring_work_wait_for(slipring_work_t* work, int64_t nanoseconds, int32_t* done);
+/* Takes back a message of which nothing has moved; aborts the communicator for anything else that has not finished. */
+SLIPRING_API slipring_status_t slipring_work_cancel(slipring_work_t* work);
+SLIPRING_API void slipring_work_destroy(slipring_work_t* work);
+
+/* As the blocking calls, with the handle in *work. Counts and shapes are copied; buffers belong to the operation. */
+SLIPRING_API slipring_status_t slipring_iall_reduce(slipring_comm_t* comm, slipring_const_buffer_t in, slipring_buffer_t out,
+                                                    size_t count, slipring_dtype_t dtype, slipring_redop_t op,
+                                                    slipring_work_t** work);
+SLIPRING_API slipring_status_t slipring_ireduce(slipring_comm_t* comm, slipring_const_buffer_t in, slipring_buffer_t out,
+                                                size_t count, slipring_dtype_t dtype, slipring_redop_t op, int32_t root,
+                                                slipring_work_t** work);
+SLIPRING_API slipring_status_t slipring_ibroadcast(slipring_comm_t* comm, slipring_buffer_t buffer, size_t count,
+                                                   slipring_dtype_t dtype, int32_t root, slipring_work_t** work);
+SLIPRING_API slipring_status_t slipring_ibarrier(slipring_comm_t* comm, slipring_work_t** work);
+SLIPRING_API slipring_status_t slipring_iall_gather(slipring_comm_t* comm, slipring_const_buffer_t in, slipring_buffer_t out,
+                                                    size_t count, slipring_dtype_t dtype, slipring_work_t** work);
+SLIPRING_API slipring_status_t slipring_iall_gather_dim(slipring_comm_t* comm, slipring_const_buffer_t in, slipring_buffer_t out,
+                                                        const size_t* shape, size_t dims, int32_t dim, slipring_dtype_t dtype,
+                                                        slipring_work_t** work);
+SLIPRING_API slipring_status_t slipring_iall_gatherv(slipring_comm_t* comm, slipring_const_buffer_t in, slipring_buffer_t out,
+                                                     const size_t* counts, slipring_dtype_t dtype, slipring_work_t** work);
+SLIPRING_API slipring_status_t slipring_ireduce_scatter(slipring_comm_t* comm, slipring_const_buffer_t in, slipring_buffer_t out,
+                                                        size_t count, slipring_dtype_t dtype, slipring_redop_t op,
+                                                        slipring_work_t** work);
+SLIPRING_API slipring_status_t slipring_ireduce_scatter_dim(slipring_comm_t* comm, slipring_const_buffer_t in,
+                                                            slipring_buffer_t out, const size_t* shape, size_t dims, int32_t dim,
+                                                            slipring_dtype_t dtype, slipring_redop_t op,
+                                                            slipring_work_t** work);
+SLIPRING_API slipring_status_t slipring_ireduce_scatterv(slipring_comm_t* comm, slipring_const_buffer_t in,
+                                                         slipring_buffer_t out, const size_t* counts, slipring_dtype_t dtype,
+                                                         slipring_redop_t op, slipring_work_t** work);
+SLIPRING_API slipring_status_t slipring_igather(slipring_comm_t* comm, slipring_const_buffer_t in, slipring_buffer_t out,
+                                                size_t count, slipring_dtype_t dtype, int32_t root, slipring_work_t** work);
+SLIPRING_API slipring_status_t slipring_igatherv(slipring_comm_t* comm, slipring_const_buffer_t in, size_t count,
+                                                 slipring_buffer_t out, const size_t* counts, slipring_dtype_t dtype,
+                                                 int32_t root, slipring_work_t** work);
+SLIPRING_API slipring_status_t slipring_iscatter(slipring_comm_t* comm, slipring_const_buffer_t in, slipring_buffer_t out,
+                                                 size_t count, slipring_dtype_t dtype, int32_t root, slipring_work_t** work);
+SLIPRING_API slipring_status_t slipring_iscatterv(slipring_comm_t* comm, slipring_const_buffer_t in, const size_t* counts,
+                                                  slipring_buffer_t out, size_t count, slipring_dtype_t dtype, int32_t root,
+                                                  slipring_work_t** work);
+SLIPRING_API slipring_status_t slipring_iall_to_all(slipring_comm_t* comm, slipring_const_buffer_t in, slipring_buffer_t out,
+                                                    size_t count, slipring_dtype_t dtype, slipring_work_t** work);
+SLIPRING_API slipring_status_t slipring_iall_to_allv(slipring_comm_t* comm, slipring_const_buffer_t in, const size_t* in_counts,
+                                                     slipring_buffer_t out, const size_t* out_counts, slipring_dtype_t dtype,
+                                                     slipring_work_t** work);
+SLIPRING_API slipring_status_t slipring_isend(slipring_comm_t* comm, const void* buffer, size_t bytes, int32_t peer,
+                                              slipring_work_t** work);
+SLIPRING_API slipring_status_t slipring_irecv(slipring_comm_t* comm, void* buffer, size_t bytes, int32_t peer,
+                                              slipring_work_t** work);
+
 typedef struct slipring_producer slipring_producer_t;
 typedef struct slipring_consumer slipring_consumer_t;
 

@@ -111,6 +111,35 @@ static void messages(slipring_comm_t* comm) {
   }
 }
 
+static void asynchronous(slipring_comm_t* comm) {
+  static float x[COUNT], y[COUNT];
+  const int32_t next = (rank_here + 1) % RANKS, previous = (rank_here + RANKS - 1) % RANKS;
+  int32_t sent = rank_here, got = -1, done = 0;
+  slipring_work_t *sum = NULL, *send = NULL, *receive = NULL, *none = NULL;
+  for (int i = 0; i < COUNT; ++i) x[i] = (float)rank_here;
+  OK(slipring_irecv(comm, &got, sizeof got, previous, &receive));
+  OK(slipring_iall_reduce(comm, slipring_host(x), slipring_host_out(y), COUNT, SLIPRING_F32, SLIPRING_SUM, &sum));
+  OK(slipring_isend(comm, &sent, sizeof sent, next, &send));
+  while (slipring_work_test(send, &done) == SLIPRING_OK && !done) {
+  }
+  OK(slipring_work_wait(receive));
+  OK(slipring_work_wait(sum));
+  OK(slipring_work_wait_for(sum, 0, &done));
+  CHECK(done && got == previous && y[COUNT - 1] == 3.0f);
+  slipring_work_destroy(sum);
+  slipring_work_destroy(send);
+  slipring_work_destroy(receive);
+  slipring_work_destroy(NULL);
+  CHECK(slipring_ibroadcast(comm, slipring_host_out(x), COUNT, SLIPRING_F32, RANKS, &none) == SLIPRING_INVALID_ARGUMENT && none == NULL);
+  OK(slipring_ibarrier(comm, &none));
+  OK(slipring_work_wait(none));
+  slipring_work_destroy(none);
+  uint16_t half[3] = {0x3c00, 0x4000, 0xc000}; /* 1, 2, -2 */
+  OK(slipring_all_reduce(comm, slipring_host(half), slipring_host_out(half), 3, SLIPRING_F16, SLIPRING_SUM));
+  CHECK(half[0] == 0x4200 && half[1] == 0x4600 && half[2] == 0xc600); /* 3, 6, -6 */
+  CHECK(slipring_all_reduce(comm, slipring_host(half), slipring_host_out(half), 3, SLIPRING_FP8_E4M3, SLIPRING_SUM) == SLIPRING_UNSUPPORTED);
+}
+
 static void groups(slipring_comm_t* comm) {
   slipring_comm_t *pair = NULL, *list = NULL;
   const int32_t ranks[2] = {2, 0};
@@ -165,6 +194,7 @@ static int run_rank(const slipring_unique_id_t* id) {
   reductions(comm);
   moves(comm);
   messages(comm);
+  asynchronous(comm);
   groups(comm);
   refusals(comm);
 
