@@ -126,6 +126,7 @@ Row make_row(const Communicator& comm, const Options& options, std::size_t bytes
   row.samples = measured.samples;
   row.batch = measured.batch;
   row.groups = options.groups;
+  row.inflight = options.inflight;
   return row;
 }
 

@@ -44,6 +44,7 @@ struct OperationInfo {
   bool rooted = false;
   bool in_blocks = false;  ///< the size is that of one block per rank together
   bool has_out_of_place_form = false;
+  bool has_asynchronous_form = false;
   bool has_in_place_form = false;
   int min_ranks = 1;
   /// One run is this many operations, as a ping-pong is two messages.

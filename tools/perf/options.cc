@@ -86,6 +86,10 @@ void declare(CLI::App& app, Options& options, std::string& operation, std::strin
       "stream: the producer stores into the slot and the consumer sums there, instead of copies from and to "
       "user buffers");
   app.add_flag("--heap", options.heap, "user buffers in the heap, where peers reach them without staging");
+  app.add_option("--inflight", options.inflight,
+                 "keep that many asynchronous operations in flight instead of blocking calls (0: blocking)")
+      ->check(CLI::Range(0, 4096))
+      ->capture_default_str();
   app.add_option(
          "--groups", options.groups,
          "split the ranks into that many groups (rank r into group r mod K) that run at the same time")
@@ -122,6 +126,7 @@ std::string contradiction(const Options& options) {
   }
   if (options.out_of_place && !info.has_out_of_place_form)
     return fmt::format("{} has no --out-of-place form", info.name);
+  if (options.inflight > 0 && !info.has_asynchronous_form) return fmt::format("{} has no asynchronous form for --inflight", info.name);
   if (options.in_place && !info.has_in_place_form) return fmt::format("{} has no --in-place form", info.name);
   return {};
 }

@@ -32,6 +32,7 @@ struct Options {
   bool heap = false;          ///< user buffers in the heap
   std::string json;           ///< file, "-" for standard output, "" for none
   std::string csv;
+  int inflight = 0;  ///< asynchronous operations kept in flight; 0: blocking calls
   int groups = 1;  ///< the ranks are split into that many, which run at the same time
   PinRequest pin;
 

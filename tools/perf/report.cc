@@ -33,6 +33,7 @@ nlohmann::ordered_json to_json(const Row& row) {
       {"samples", row.samples},
       {"batch", row.batch},
       {"groups", row.groups},
+      {"inflight", row.inflight},
       {"p90_us", row.time_us.p90},
       {"p999_us", row.time_us.p999},
       {"max_us", row.time_us.max},

@@ -37,6 +37,7 @@ struct Row {
   std::string buffers;  ///< "private" or "heap"
   std::int64_t samples = 0;
   std::int64_t batch = 0;
+  int inflight = 0;
   int groups = 1;  ///< that ran at the same time, of `ranks` ranks each
 };
 

@@ -87,6 +87,15 @@ class Perf(unittest.TestCase):
                 self.assertEqual((found[0]["ranks"], found[0]["groups"]), (2, 3))
         self.assertIn("--groups 2 does not divide the 3 ranks", run("barrier", "--threads", "3", "--groups", "2", status=1).stderr)
 
+    def test_asynchronous_operations_in_flight(self):
+        for op in OPERATIONS[:-2]:
+            for depth in ("1", "8"):
+                with self.subTest(op=op, depth=depth):
+                    found = rows(op, "--threads", "2", "--inflight", depth, "-b", "12K", "-e", "12K")
+                    self.assert_right(found, 1)
+                    self.assertEqual(found[0]["inflight"], int(depth))
+        self.assertIn("no asynchronous form", run("stream", "--threads", "2", "--inflight", "2", status=2).stderr)
+
     def test_an_algorithm_is_obeyed(self):
         for algorithm in ("one_shot", "two_phase", "ring"):
             with self.subTest(algorithm=algorithm):

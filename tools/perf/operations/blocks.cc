@@ -1,6 +1,7 @@
 // The operations that move one block per rank: all_gather, gather, scatter, all_to_all and reduce_scatter. They differ in
 // who holds the whole and in the call, so one class measures all.
 #include "tools/perf/buffer.h"
+#include "tools/perf/in_flight.h"
 #include "tools/perf/operations/operations.h"
 #include "tools/perf/options.h"
 #include "tools/perf/pattern.h"
@@ -24,6 +25,7 @@ struct BlockForm {
   Holds (*input)(bool is_root);
   Holds (*output)(bool is_root);
   void (*call)(const Call& c);
+  Work (*start)(const Call& c);
   /// Elements of this rank's output that are wrong.
   std::uint64_t (*wrong)(const Call& c, const Pattern& pattern);
 };
@@ -41,24 +43,28 @@ constexpr BlockForm kAllGatherForm{
     .input = [](bool) { return Holds::block; },
     .output = [](bool) { return Holds::whole; },
     .call = [](const Call& c) { c.comm.all_gather(c.in, c.out, c.count, c.dtype); },
+    .start = [](const Call& c) { return c.comm.iall_gather(c.in, c.out, c.count, c.dtype); },
     .wrong = wrong_gathered,
 };
 constexpr BlockForm kGatherForm{
     .input = [](bool) { return Holds::block; },
     .output = [](bool is_root) { return is_root ? Holds::whole : Holds::nothing; },
     .call = [](const Call& c) { c.comm.gather(c.in, c.out, c.count, c.dtype, c.root); },
+    .start = [](const Call& c) { return c.comm.igather(c.in, c.out, c.count, c.dtype, c.root); },
     .wrong = [](const Call& c, const Pattern& p) { return c.comm.rank() == c.root ? wrong_gathered(c, p) : 0; },
 };
 constexpr BlockForm kScatterForm{
     .input = [](bool is_root) { return is_root ? Holds::whole : Holds::nothing; },
     .output = [](bool) { return Holds::block; },
     .call = [](const Call& c) { c.comm.scatter(c.in, c.out, c.count, c.dtype, c.root); },
+    .start = [](const Call& c) { return c.comm.iscatter(c.in, c.out, c.count, c.dtype, c.root); },
     .wrong = [](const Call& c, const Pattern& p) { return p.wrong_data(c.out, c.count, c.root, own_first(c)); },
 };
 constexpr BlockForm kAllToAllForm{
     .input = [](bool) { return Holds::whole; },
     .output = [](bool) { return Holds::whole; },
     .call = [](const Call& c) { c.comm.all_to_all(c.in, c.out, c.count, c.dtype); },
+    .start = [](const Call& c) { return c.comm.iall_to_all(c.in, c.out, c.count, c.dtype); },
     .wrong =
         [](const Call& c, const Pattern& p) {
           std::uint64_t wrong = 0;
@@ -71,6 +77,7 @@ constexpr BlockForm kReduceScatterForm{
     .input = [](bool) { return Holds::whole; },
     .output = [](bool) { return Holds::block; },
     .call = [](const Call& c) { c.comm.reduce_scatter(c.in, c.out, c.count, c.dtype, c.op); },
+    .start = [](const Call& c) { return c.comm.ireduce_scatter(c.in, c.out, c.count, c.dtype, c.op); },
     .wrong = [](const Call& c, const Pattern& p) { return p.wrong_reduction(c.out, c.count, own_first(c)); },
 };
 
@@ -81,6 +88,7 @@ class BlockOperation final : public Operation {
         input_holds_(form.input(comm.rank() == options.root)),
         output_holds_(form.output(comm.rank() == options.root)),
         ranks_(static_cast<std::size_t>(comm.size())),
+        inflight_(options.inflight),
         input_(comm, bytes_of(input_holds_, options.max_bytes), options.heap),
         output_(comm, bytes_of(output_holds_, options.max_bytes), options.heap),
         call_{comm, input_.data(), output_.data(), 0, options.dtype, options.redop, options.root} {}
@@ -94,7 +102,7 @@ class BlockOperation final : public Operation {
   }
 
   void run(std::int64_t times) override {
-    for (std::int64_t i = 0; i < times; ++i) form_.call(call_);
+    run_loop(inflight_, times, [&] { form_.call(call_); }, [&] { return form_.start(call_); });
   }
 
   std::uint64_t wrong() const override {
@@ -112,6 +120,7 @@ class BlockOperation final : public Operation {
   const BlockForm& form_;
   Holds input_holds_, output_holds_;
   std::size_t ranks_;
+  int inflight_;
   Buffer input_, output_;
   Call call_;
   std::uint64_t seed_ = 0;
@@ -133,6 +142,7 @@ const OperationInfo kAllGather{
     .meaning = "every rank gets the blocks of all, one after the other",
     .algorithm_key = "all_gather.algorithm",
     .in_blocks = true,
+    .has_asynchronous_form = true,
     .bus_factor = others_share,
     .make = make<kAllGatherForm>,
 };
@@ -142,6 +152,7 @@ const OperationInfo kGather{
     .algorithm_key = "gather.algorithm",
     .rooted = true,
     .in_blocks = true,
+    .has_asynchronous_form = true,
     .bus_factor = others_share,
     .make = make<kGatherForm>,
 };
@@ -151,6 +162,7 @@ const OperationInfo kScatter{
     .algorithm_key = "scatter.algorithm",
     .rooted = true,
     .in_blocks = true,
+    .has_asynchronous_form = true,
     .bus_factor = others_share,
     .make = make<kScatterForm>,
 };
@@ -159,6 +171,7 @@ const OperationInfo kAllToAll{
     .meaning = "every rank gives each rank one block",
     .algorithm_key = "all_to_all.algorithm",
     .in_blocks = true,
+    .has_asynchronous_form = true,
     .bus_factor = others_share,
     .make = make<kAllToAllForm>,
 };
@@ -168,6 +181,7 @@ const OperationInfo kReduceScatter{
     .algorithm_key = "reduce_scatter.algorithm",
     .reduces = true,
     .in_blocks = true,
+    .has_asynchronous_form = true,
     .bus_factor = others_share,
     .make = make<kReduceScatterForm>,
 };

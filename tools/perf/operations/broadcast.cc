@@ -1,4 +1,5 @@
 #include "tools/perf/buffer.h"
+#include "tools/perf/in_flight.h"
 #include "tools/perf/operations/operations.h"
 #include "tools/perf/options.h"
 #include "tools/perf/pattern.h"
@@ -12,6 +13,7 @@ class Broadcast final : public Operation {
       : comm_(comm),
         dtype_(options.dtype),
         root_(options.root),
+        inflight_(options.inflight),
         buffer_(comm, options.max_bytes, options.heap) {}
 
   void set_up(std::size_t count, Data) override {
@@ -25,7 +27,8 @@ class Broadcast final : public Operation {
   }
 
   void run(std::int64_t times) override {
-    for (std::int64_t i = 0; i < times; ++i) comm_.broadcast(buffer_.data(), count_, dtype_, root_);
+    run_loop(inflight_, times, [&] { comm_.broadcast(buffer_.data(), count_, dtype_, root_); },
+             [&] { return comm_.ibroadcast(buffer_.data(), count_, dtype_, root_); });
   }
 
   std::uint64_t wrong() const override { return pattern_.wrong_data(buffer_.data(), count_, root_); }
@@ -35,6 +38,7 @@ class Broadcast final : public Operation {
   Communicator& comm_;
   DType dtype_;
   int root_;
+  int inflight_;
   Buffer buffer_;
   std::size_t count_ = 0;
   std::uint64_t seed_ = 0;
@@ -48,6 +52,7 @@ const OperationInfo kBroadcast{
     .meaning = "every rank gets the root's buffer",
     .algorithm_key = "broadcast.algorithm",
     .rooted = true,
+    .has_asynchronous_form = true,
     .make = [](Communicator& comm, const Options& options) -> std::unique_ptr<Operation> {
       return std::make_unique<Broadcast>(comm, options);
     },

@@ -1,4 +1,5 @@
 #include "tools/perf/buffer.h"
+#include "tools/perf/in_flight.h"
 #include "tools/perf/operations/operations.h"
 #include "tools/perf/options.h"
 #include "tools/perf/pattern.h"
@@ -12,6 +13,7 @@ class Reduction final : public Operation {
   Reduction(Communicator& comm, const Options& options, int root)
       : comm_(comm),
         root_(root),
+        inflight_(options.inflight),
         dtype_(options.dtype),
         op_(options.redop),
         in_place_(!options.out_of_place),
@@ -31,10 +33,14 @@ class Reduction final : public Operation {
   }
 
   void run(std::int64_t times) override {
-    if (root_ < 0)
-      for (std::int64_t i = 0; i < times; ++i) comm_.all_reduce(input_.data(), result(), count_, dtype_, op_);
-    else
-      for (std::int64_t i = 0; i < times; ++i) comm_.reduce(input_.data(), result(), count_, dtype_, op_, root_);
+    const auto call = [&] {
+      if (root_ < 0) return comm_.all_reduce(input_.data(), result(), count_, dtype_, op_);
+      comm_.reduce(input_.data(), result(), count_, dtype_, op_, root_);
+    };
+    run_loop(inflight_, times, call, [&] {
+      return root_ < 0 ? comm_.iall_reduce(input_.data(), result(), count_, dtype_, op_)
+                       : comm_.ireduce(input_.data(), result(), count_, dtype_, op_, root_);
+    });
   }
 
   std::uint64_t wrong() const override {
@@ -54,6 +60,7 @@ class Reduction final : public Operation {
 
   Communicator& comm_;
   int root_;  ///< -1: every rank gets the result
+  int inflight_;
   DType dtype_;
   ReduceOp op_;
   bool in_place_;
@@ -73,6 +80,7 @@ const OperationInfo kAllReduce{
     .algorithm_key = "all_reduce.algorithm",
     .reduces = true,
     .has_out_of_place_form = true,
+    .has_asynchronous_form = true,
     .bus_factor = [](int ranks) { return 2.0 * (ranks - 1) / ranks; },
     .make = [](Communicator& comm, const Options& options) -> std::unique_ptr<Operation> {
       return std::make_unique<Reduction>(comm, options, -1);
@@ -86,6 +94,7 @@ const OperationInfo kReduce{
     .reduces = true,
     .rooted = true,
     .has_out_of_place_form = true,
+    .has_asynchronous_form = true,
     .make = [](Communicator& comm, const Options& options) -> std::unique_ptr<Operation> {
       return std::make_unique<Reduction>(comm, options, options.root);
     },
