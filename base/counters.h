@@ -7,7 +7,7 @@
 //
 // Layout, all integers native and fixed in size, everything at a multiple of 64 bytes:
 //   CountersHeader | names: counters x char[32], zero padded | rank 0's block | rank 1's block | ...
-// The memory belongs to the caller and outlives blocks and views. Each block has one writing thread at a
+// The memory belongs to the caller and outlives blocks and views. Each cell has one writing thread at a
 // time; any number of readers at any time. Without a segment (counters.enabled = false) a rank counts into a
 // CounterBlock of its own, so that counting needs no branch.
 #pragma once

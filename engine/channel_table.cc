@@ -135,7 +135,7 @@ Status ChannelTable::tell(int peer, ControlMessage kind, std::string_view text) 
   auto channel = ring_producer(peer, kControlRing);
   if (!channel) return std::move(channel).status();
   std::span<std::byte> slot;
-  if (Status s = (*channel)->loan(text.size() + 1, slot, deadline()); !s) return s;
+  if (Status s = (*channel)->loan(text.size() + 1, slot, base::Deadline::by_waiter()); !s) return s;
   slot[0] = static_cast<std::byte>(kind);
   std::memcpy(slot.data() + 1, text.data(), text.size());
   (*channel)->publish();
@@ -146,7 +146,7 @@ Result<std::string> ChannelTable::hear(int peer, ControlMessage kind) {
   auto channel = ring_consumer(peer, kControlRing);
   if (!channel) return std::move(channel).status();
   std::span<const std::byte> message;
-  if (Status s = (*channel)->peek(message, deadline()); !s)
+  if (Status s = (*channel)->peek(message, base::Deadline::by_waiter()); !s)
     return std::move(s).with(fmt::format("rank {} waited for rank {} to call {}", group_->rank(), peer, calls_of(kind)));
   std::string text(reinterpret_cast<const char*>(message.data()), message.size());
   (*channel)->release();

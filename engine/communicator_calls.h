@@ -60,6 +60,7 @@ void run(const std::shared_ptr<CommunicatorImpl>& impl, LaneKey lane, Body&& bod
   CommunicatorImpl& c = use(impl);
   const Entered entered(c);
   if (!c.busy()) [[likely]] return raise_unless_ok(body(c));
+  raise_unless_ok(c.check_process());
   const WorkPtr operation = c.lanes().start(lane, [&](WorkState&) { return body(c); }, impl);
   raise_unless_ok(c.lanes().wait(*operation, base::Deadline::never()));
   raise_unless_ok(operation->result);

@@ -26,33 +26,46 @@ bool valid_buffers(const void* in, const void* out, std::size_t count, DType dty
 bool valid_all_reduce(const void* in, const void* out, std::size_t count, DType dtype, ReduceOp op) noexcept {
   return is_reducible(dtype) && static_cast<unsigned>(op) < kReduceOpCount && valid_buffers(in, out, count, dtype);
 }
-bool valid_broadcast(const void* buffer, std::size_t count, DType dtype) noexcept {
-  return static_cast<unsigned>(dtype) < kDTypeCount && valid_buffers(buffer, buffer, count, dtype);
-}
 
 }  // namespace
 
+Status CommunicatorImpl::check_process() const {
+  if (generation_ == base::fork_generation()) [[likely]] return {};
+  return base::error(StatusCode::invalid_argument, "this process is a forked child of rank {}; only the parent may use its "
+                     "communicator, start ranks with exec instead", rank());
+}
+
 Status CommunicatorImpl::check_usable() const {
   if (usable()) [[likely]] return {};
-  if (generation_ != base::fork_generation())
-    return base::error(StatusCode::invalid_argument, "this process is a forked child of rank {}; only the parent may use its "
-                       "communicator, start ranks with exec instead", rank());
+  if (Status s = check_process(); !s) return s;
   if (!failure_.is_ok()) return failure_;
   if (group_->poisoned()) return group_->interrupted();
+  return check_open();
+}
+
+Status CommunicatorImpl::check_open() const {
+  if (!closed_) [[likely]] return {};
   return base::error(StatusCode::closed, "rank {} has closed this communicator", rank());
 }
 
-Status CommunicatorImpl::refuse_all_reduce(const void* in, const void* out, std::size_t count, DType dtype, ReduceOp op) const {
-  if (Status s = check_usable(); !s) return s;
-  if (Status s = check_reduction(dtype, op); !s) return s;
-  return refuse_buffers(in, out, count, dtype);
+Status CommunicatorImpl::check_all_reduce(const void* in, const void* out, std::size_t count, DType dtype, ReduceOp op) const {
+  if (valid_all_reduce(in, out, count, dtype, op)) return {};
+  Status s = check_reduction(dtype, op);
+  return (s.is_ok() ? refuse_buffers(in, out, count, dtype) : std::move(s)).with("all_reduce");
 }
 
-Status CommunicatorImpl::refuse_broadcast(const void* buffer, std::size_t count, DType dtype) const {
-  if (Status s = check_usable(); !s) return s;
+Status CommunicatorImpl::check_broadcast(const void* buffer, std::size_t count, DType dtype, int root) const {
   if (static_cast<unsigned>(dtype) >= kDTypeCount)
-    return base::error(StatusCode::invalid_argument, "dtype number {} is unknown", static_cast<int>(dtype));
-  return refuse_buffers(buffer, buffer, count, dtype);
+    return base::error(StatusCode::invalid_argument, "dtype number {} is unknown; broadcast", static_cast<int>(dtype));
+  if (!valid_buffers(buffer, buffer, count, dtype)) return refuse_buffers(buffer, buffer, count, dtype).with("broadcast");
+  if (root < 0 || root >= size())
+    return base::error(StatusCode::invalid_argument, "broadcast: root {} is not one of {} ranks", root, size());
+  return {};
+}
+
+Status CommunicatorImpl::refuse_all_reduce(const void* in, const void* out, std::size_t count, DType dtype, ReduceOp op) const {
+  if (Status s = check_usable(); !s) return std::move(s).with("all_reduce");
+  return check_all_reduce(in, out, count, dtype, op);
 }
 
 Status CommunicatorImpl::refuse_buffers(const void* in, const void* out, std::size_t count, DType dtype) const {
@@ -72,7 +85,7 @@ Status CommunicatorImpl::all_reduce_alone(const void* in, void* out, std::size_t
 
 Status CommunicatorImpl::all_reduce_divided(const void* in, void* out, std::size_t count, DType dtype, ReduceOp op, int divisor) {
   if (!usable() || !valid_all_reduce(in, out, count, dtype, op)) [[unlikely]]
-    return refuse_all_reduce(in, out, count, dtype, op).with("all_reduce");
+    return refuse_all_reduce(in, out, count, dtype, op);
   counters_.operations.add(1);
   if (size_ == 1) [[unlikely]] return all_reduce_alone(in, out, count, dtype);
   const std::size_t element = dtype_bytes(dtype);
@@ -101,10 +114,8 @@ Status CommunicatorImpl::all_reduce_divided(const void* in, void* out, std::size
 }
 
 Status CommunicatorImpl::broadcast(void* buffer, std::size_t count, DType dtype, int root) {
-  if (!usable() || !valid_broadcast(buffer, count, dtype)) [[unlikely]]
-    return refuse_broadcast(buffer, count, dtype).with("broadcast");
-  if (root < 0 || root >= size())
-    return base::error(StatusCode::invalid_argument, "broadcast: root {} is not one of {} ranks", root, size());
+  if (Status s = check_usable(); !s) return std::move(s).with("broadcast");
+  if (Status s = check_broadcast(buffer, count, dtype, root); !s) return s;
   counters_.operations.add(1);
   counters_.broadcasts.add(1);
   if (size() == 1) return {};

@@ -1,7 +1,6 @@
 // Data path of the communicator's collectives that move blocks: check, describe who gives what to whom, run.
 #include <algorithm>
 #include <cstring>
-#include <numeric>
 
 #include "base/status.h"
 #include "engine/communicator_impl.h"
@@ -21,10 +20,6 @@ std::size_t largest_of(std::span<const std::size_t> counts) noexcept {
   return counts.empty() ? 0 : *std::max_element(counts.begin(), counts.end());
 }
 
-std::size_t total_of(std::span<const std::size_t> counts) noexcept {
-  return std::accumulate(counts.begin(), counts.end(), std::size_t{0});
-}
-
 // FNV-1a; ranks that pass different counts find out with the first line.
 std::uint64_t digest(std::span<const std::size_t> counts) noexcept {
   std::uint64_t hash = 14695981039346656037u;
@@ -32,35 +27,7 @@ std::uint64_t digest(std::span<const std::size_t> counts) noexcept {
   return (hash ^ hash >> 38) & (Fingerprint::kMaxCount - 1);
 }
 
-bool overlap(const void* a, std::size_t a_bytes, const void* b, std::size_t b_bytes) noexcept {
-  const auto x = reinterpret_cast<std::uintptr_t>(a), y = reinterpret_cast<std::uintptr_t>(b);
-  return a_bytes != 0 && b_bytes != 0 && x < y + b_bytes && y < x + a_bytes;
-}
-
 }  // namespace
-
-Status CommunicatorImpl::check_exchange(const Operand& in, const Operand& out, DType dtype, std::size_t own_offset, int root) const {
-  if (Status s = check_usable(); !s) return s;
-  if (static_cast<unsigned>(dtype) >= kDTypeCount)
-    return base::error(StatusCode::invalid_argument, "dtype number {} is unknown", static_cast<int>(dtype));
-  if (root < 0 || root >= size()) return base::error(StatusCode::invalid_argument, "root {} is not one of {} ranks", root, size());
-  for (const Operand* buffer : {&in, &out}) {
-    const char* const name = buffer == &in ? "input" : "output";
-    if (buffer->count >= Fingerprint::kMaxCount)
-      return base::error(StatusCode::invalid_argument, "{}: count {} exceeds {}; was it negative?", name, buffer->count,
-                         Fingerprint::kMaxCount - 1);
-    if (buffer->count != 0 && buffer->data == nullptr)
-      return base::error(StatusCode::invalid_argument, "{} buffer is null, count {}", name, buffer->count);
-  }
-  const std::size_t in_bytes = in.count * dtype_bytes(dtype), out_bytes = out.count * dtype_bytes(dtype);
-  if (!overlap(in.data, in_bytes, out.data, out_bytes)) return {};
-  // In place: the smaller of the two is this rank's block of the larger.
-  const bool in_is_block = in_bytes <= out_bytes;
-  const auto* larger = static_cast<const std::byte*>(in_is_block ? out.data : in.data);
-  if ((in_is_block ? in.data : out.data) == larger + own_offset) return {};
-  return base::error(StatusCode::invalid_argument, "input of {} bytes and output of {} bytes overlap, and not as this rank's own "
-                     "block, {} bytes from the beginning", in_bytes, out_bytes, own_offset);
-}
 
 /// Blocks of `shape` by rank in a whole tensor.
 void CommunicatorImpl::place_blocks(std::vector<Rows>& rows, const void* whole, const BlockShape& shape, std::size_t element) const {
@@ -118,12 +85,9 @@ Status CommunicatorImpl::broadcast_direct(void* buffer, std::size_t bytes, int r
 }
 
 Status CommunicatorImpl::all_gather(const void* in, void* out, const BlockShape& shape, DType dtype) {
-  const std::size_t count = shape.count(), own = static_cast<std::size_t>(rank()) * shape.inner * dtype_bytes(dtype);
-  const std::size_t whole = count * static_cast<std::size_t>(size_);
-  if (Status s = check_exchange({in, count}, {out, whole}, dtype, own, 0); !s) return std::move(s).with("all_gather");
-  if (shape.outer > 1 && overlap(in, count * dtype_bytes(dtype), out, whole * dtype_bytes(dtype)) && size_ > 1)
-    return base::error(StatusCode::invalid_argument, "all_gather: in place works along dimension 0 only");
-  const std::size_t element = dtype_bytes(dtype);
+  if (Status s = check_usable(); !s) return std::move(s).with("all_gather");
+  if (Status s = check_all_gather(in, out, shape, dtype); !s) return s;
+  const std::size_t count = shape.count(), element = dtype_bytes(dtype);
   std::fill(send_.begin(), send_.end(), count == 0 ? Rows() : Rows::packed(in, count * element));
   place_blocks(recv_, out, shape, element);
   const Fingerprint fingerprint{.operation = Operation::all_gather, .dtype = dtype,
@@ -132,22 +96,11 @@ Status CommunicatorImpl::all_gather(const void* in, void* out, const BlockShape&
   return run_exchange({.send = send_, .recv = recv_, .shared = true, .largest = count * element, .fingerprint = fingerprint.pack()});
 }
 
-Status CommunicatorImpl::check_counts(std::span<const std::size_t> counts, std::string_view name) const {
-  if (counts.size() != static_cast<std::size_t>(size_))
-    return base::error(StatusCode::invalid_argument, "{} has {} entries for {} ranks", name, counts.size(), size_);
-  std::size_t total = 0;
-  for (const std::size_t count : counts)
-    if (__builtin_add_overflow(total, count, &total) || total >= Fingerprint::kMaxCount)
-      return base::error(StatusCode::invalid_argument, "{} add up to more than {}; was one negative?", name, Fingerprint::kMaxCount - 1);
-  return {};
-}
-
 Status CommunicatorImpl::all_gatherv(const void* in, void* out, std::span<const std::size_t> counts, DType dtype) {
-  if (Status s = check_counts(counts, "counts"); !s) return std::move(s).with("all_gatherv");
+  if (Status s = check_usable(); !s) return std::move(s).with("all_gatherv");
+  if (Status s = check_all_gatherv(in, out, counts, dtype); !s) return s;
   const auto me = static_cast<std::size_t>(rank());
-  const std::size_t element = static_cast<unsigned>(dtype) < kDTypeCount ? dtype_bytes(dtype) : 1;
-  if (Status s = check_exchange({in, counts[me]}, {out, total_of(counts)}, dtype, total_of(counts.first(me)) * element, 0); !s)
-    return std::move(s).with("all_gatherv");
+  const std::size_t element = dtype_bytes(dtype);
   std::fill(send_.begin(), send_.end(), counts[me] == 0 ? Rows() : Rows::packed(in, counts[me] * element));
   place_blocks(recv_, out, counts, element);
   const Fingerprint fingerprint{.operation = Operation::all_gather, .dtype = dtype,
@@ -172,14 +125,10 @@ Status CommunicatorImpl::run_reduce_scatter(void* out, std::size_t largest, DTyp
 }
 
 Status CommunicatorImpl::reduce_scatter(const void* in, void* out, const BlockShape& shape, DType dtype, ReduceOp op) {
-  const std::size_t count = shape.count(), element = static_cast<unsigned>(dtype) < kDTypeCount ? dtype_bytes(dtype) : 1;
-  if (Status s = check_reduction(dtype, op); !s) return std::move(s).with("reduce_scatter");
-  const std::size_t whole = count * static_cast<std::size_t>(size_);
-  if (Status s = check_exchange({in, whole}, {out, count}, dtype, static_cast<std::size_t>(rank()) * shape.inner * element, 0); !s)
-    return std::move(s).with("reduce_scatter");
-  if (shape.outer > 1 && size_ > 1 && overlap(in, whole * element, out, count * element))
-    return base::error(StatusCode::invalid_argument, "reduce_scatter: in place works along dimension 0 only");
-  place_blocks(send_, in, shape, element);
+  if (Status s = check_usable(); !s) return std::move(s).with("reduce_scatter");
+  if (Status s = check_reduce_scatter(in, out, shape, dtype, op); !s) return s;
+  const std::size_t count = shape.count();
+  place_blocks(send_, in, shape, dtype_bytes(dtype));
   const Fingerprint fingerprint{.operation = Operation::reduce_scatter, .dtype = dtype, .op = op,
                                 .root = static_cast<std::uint16_t>(shape.outer % 4096), .count = count};
   if (auto done = planned({.operation = Operation::reduce_scatter, .dtype = dtype, .op = op, .count = count,
@@ -189,11 +138,8 @@ Status CommunicatorImpl::reduce_scatter(const void* in, void* out, const BlockSh
 }
 
 Status CommunicatorImpl::reduce_scatterv(const void* in, void* out, std::span<const std::size_t> counts, DType dtype, ReduceOp op) {
-  if (Status s = check_counts(counts, "counts"); !s) return std::move(s).with("reduce_scatterv");
-  if (Status s = check_reduction(dtype, op); !s) return std::move(s).with("reduce_scatterv");
-  const auto me = static_cast<std::size_t>(rank());
-  if (Status s = check_exchange({in, total_of(counts)}, {out, counts[me]}, dtype, total_of(counts.first(me)) * dtype_bytes(dtype), 0); !s)
-    return std::move(s).with("reduce_scatterv");
+  if (Status s = check_usable(); !s) return std::move(s).with("reduce_scatterv");
+  if (Status s = check_reduce_scatterv(in, out, counts, dtype, op); !s) return s;
   place_blocks(send_, in, counts, dtype_bytes(dtype));
   const Fingerprint fingerprint{.operation = Operation::reduce_scatter, .dtype = dtype, .op = op,
                                 .algorithm = static_cast<std::uint8_t>(Form::varying), .count = digest(counts)};
@@ -204,13 +150,10 @@ Status CommunicatorImpl::reduce_scatterv(const void* in, void* out, std::span<co
 }
 
 Status CommunicatorImpl::gather(const void* in, void* out, const BlockShape& shape, DType dtype, int root) {
+  if (Status s = check_usable(); !s) return std::move(s).with("gather");
+  if (Status s = check_gather(in, out, shape, dtype, root); !s) return s;
   const bool is_root = root == rank();
-  const std::size_t count = shape.count(), element = static_cast<unsigned>(dtype) < kDTypeCount ? dtype_bytes(dtype) : 1;
-  const std::size_t whole = is_root ? count * static_cast<std::size_t>(size_) : 0;
-  if (Status s = check_exchange({in, count}, {out, whole}, dtype, static_cast<std::size_t>(rank()) * shape.inner * element, root); !s)
-    return std::move(s).with("gather");
-  if (is_root && shape.outer > 1 && size_ > 1 && overlap(in, count * element, out, whole * element))
-    return base::error(StatusCode::invalid_argument, "gather: in place works along dimension 0 only");
+  const std::size_t count = shape.count(), element = dtype_bytes(dtype);
   std::fill(send_.begin(), send_.end(), Rows());
   if (count != 0) send_[static_cast<std::size_t>(root)] = Rows::packed(in, count * element);
   if (is_root)
@@ -228,11 +171,10 @@ Status CommunicatorImpl::gather(const void* in, void* out, const BlockShape& sha
 }
 
 Status CommunicatorImpl::scatter(const void* in, void* out, std::size_t count, DType dtype, int root) {
+  if (Status s = check_usable(); !s) return std::move(s).with("scatter");
+  if (Status s = check_scatter(in, out, count, dtype, root); !s) return s;
   const bool is_root = root == rank();
-  const std::size_t element = static_cast<unsigned>(dtype) < kDTypeCount ? dtype_bytes(dtype) : 1;
-  const std::size_t whole = is_root ? count * static_cast<std::size_t>(size_) : 0;
-  if (Status s = check_exchange({in, whole}, {out, count}, dtype, static_cast<std::size_t>(rank()) * count * element, root); !s)
-    return std::move(s).with("scatter");
+  const std::size_t element = dtype_bytes(dtype);
   if (is_root)
     place_blocks(send_, in, BlockShape{1, count}, element);
   else
@@ -247,9 +189,9 @@ Status CommunicatorImpl::scatter(const void* in, void* out, std::size_t count, D
 }
 
 Status CommunicatorImpl::all_to_all(const void* in, void* out, std::size_t count, DType dtype) {
-  const std::size_t element = static_cast<unsigned>(dtype) < kDTypeCount ? dtype_bytes(dtype) : 1;
-  const std::size_t whole = count * static_cast<std::size_t>(size_);
-  if (Status s = check_exchange({in, whole}, {out, whole}, dtype, 0, 0); !s) return std::move(s).with("all_to_all");
+  if (Status s = check_usable(); !s) return std::move(s).with("all_to_all");
+  if (Status s = check_all_to_all(in, out, count, dtype); !s) return s;
+  const std::size_t element = dtype_bytes(dtype);
   place_blocks(send_, in, BlockShape{1, count}, element);
   place_blocks(recv_, out, BlockShape{1, count}, element);
   const Fingerprint fingerprint{.operation = Operation::all_to_all, .dtype = dtype, .count = count};
@@ -281,14 +223,10 @@ Status CommunicatorImpl::disagree(std::string_view call, int sender, std::size_t
 }
 
 Status CommunicatorImpl::gatherv(const void* in, std::size_t count, void* out, std::span<const std::size_t> counts, DType dtype, int root) {
+  if (Status s = check_usable(); !s) return std::move(s).with("gatherv");
+  if (Status s = check_gatherv(in, count, out, counts, dtype, root); !s) return s;
   const bool is_root = root == rank();
-  const auto me = static_cast<std::size_t>(rank());
-  const std::size_t element = static_cast<unsigned>(dtype) < kDTypeCount ? dtype_bytes(dtype) : 1;
-  if (is_root)
-    if (Status s = check_counts(counts, "counts"); !s) return std::move(s).with("gatherv");
-  if (Status s = check_exchange({in, count}, {out, is_root ? total_of(counts) : 0}, dtype,
-                                is_root ? total_of(counts.first(me)) * element : 0, root); !s)
-    return std::move(s).with("gatherv");
+  const std::size_t element = dtype_bytes(dtype);
   if (Status s = gather_counts({&count, 1}, Operation::gather, dtype, root); !s) return s;
   if (is_root)
     for (int r = 0; r < size_; ++r)
@@ -304,14 +242,10 @@ Status CommunicatorImpl::gatherv(const void* in, std::size_t count, void* out, s
 }
 
 Status CommunicatorImpl::scatterv(const void* in, std::span<const std::size_t> counts, void* out, std::size_t count, DType dtype, int root) {
+  if (Status s = check_usable(); !s) return std::move(s).with("scatterv");
+  if (Status s = check_scatterv(in, counts, out, count, dtype, root); !s) return s;
   const bool is_root = root == rank();
-  const auto me = static_cast<std::size_t>(rank());
-  const std::size_t element = static_cast<unsigned>(dtype) < kDTypeCount ? dtype_bytes(dtype) : 1;
-  if (is_root)
-    if (Status s = check_counts(counts, "counts"); !s) return std::move(s).with("scatterv");
-  if (Status s = check_exchange({in, is_root ? total_of(counts) : 0}, {out, count}, dtype,
-                                is_root ? total_of(counts.first(me)) * element : 0, root); !s)
-    return std::move(s).with("scatterv");
+  const std::size_t element = dtype_bytes(dtype);
   if (Status s = gather_counts({&count, 1}, Operation::scatter, dtype, root); !s) return s;
   if (is_root)
     for (int r = 0; r < size_; ++r)
@@ -327,11 +261,9 @@ Status CommunicatorImpl::scatterv(const void* in, std::span<const std::size_t> c
 
 Status CommunicatorImpl::all_to_allv(const void* in, std::span<const std::size_t> in_counts, void* out,
                                      std::span<const std::size_t> out_counts, DType dtype) {
-  if (Status s = check_counts(in_counts, "in_counts"); !s) return std::move(s).with("all_to_allv");
-  if (Status s = check_counts(out_counts, "out_counts"); !s) return std::move(s).with("all_to_allv");
-  const std::size_t element = static_cast<unsigned>(dtype) < kDTypeCount ? dtype_bytes(dtype) : 1;
-  if (Status s = check_exchange({in, total_of(in_counts)}, {out, total_of(out_counts)}, dtype, SIZE_MAX, 0); !s)
-    return std::move(s).with("all_to_allv");
+  if (Status s = check_usable(); !s) return std::move(s).with("all_to_allv");
+  if (Status s = check_all_to_allv(in, in_counts, out, out_counts, dtype); !s) return s;
+  const std::size_t element = dtype_bytes(dtype);
   if (Status s = gather_counts(in_counts, Operation::all_to_all, dtype, 0); !s) return s;
   for (int r = 0; r < size_; ++r) {
     const std::size_t sent = counts_[static_cast<std::size_t>(r) * static_cast<std::size_t>(size_) + static_cast<std::size_t>(rank())];
@@ -345,9 +277,8 @@ Status CommunicatorImpl::all_to_allv(const void* in, std::span<const std::size_t
 }
 
 Status CommunicatorImpl::reduce_divided(const void* in, void* out, std::size_t count, DType dtype, ReduceOp op, int divisor, int root) {
-  const bool is_root = root == rank();
-  if (Status s = check_reduction(dtype, op); !s) return std::move(s).with("reduce");
-  if (Status s = check_exchange({in, count}, {out, is_root ? count : 0}, dtype, 0, root); !s) return std::move(s).with("reduce");
+  if (Status s = check_usable(); !s) return std::move(s).with("reduce");
+  if (Status s = check_reduce(in, out, count, dtype, op, root); !s) return s;
   counters_.operations.add(1);
   counters_.bytes_in.add(count * dtype_bytes(dtype));
   if (size_ == 1) return all_reduce_alone(in, out, count, dtype);
@@ -369,16 +300,6 @@ Status CommunicatorImpl::reduce_divided(const void* in, void* out, std::size_t c
   }
   return settle(direct_.reduce({.in = in, .out = out, .count = count, .element_bytes = dtype_bytes(dtype), .kernel = kernels_.of(dtype, op),
                                 .divisor = divisor, .fingerprint = fingerprint.pack(), .root = root}));
-}
-
-Status CommunicatorImpl::check_reduction(DType dtype, ReduceOp op) const {
-  if (static_cast<unsigned>(dtype) >= kDTypeCount || static_cast<unsigned>(op) >= kReduceOpCount)
-    return base::error(StatusCode::invalid_argument, "dtype number {} or operator number {} is unknown", static_cast<int>(dtype),
-                       static_cast<int>(op));
-  if (is_reducible(dtype)) return {};
-  return base::error(StatusCode::unsupported, "{} is carried but not reduced; {}", dtype_name(dtype),
-                     dtype == DType::boolean ? "reduce the same bytes as u8, with max for any and min for all"
-                                             : "convert to f16, bf16 or f32 and reduce that");
 }
 
 }  // namespace slipring::engine

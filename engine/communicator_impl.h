@@ -86,6 +86,31 @@ class CommunicatorImpl {
   Status all_to_all(const void* in, void* out, std::size_t count, DType dtype);
   Status all_to_allv(const void* in, std::span<const std::size_t> in_counts, void* out, std::span<const std::size_t> out_counts,
                      DType dtype);
+  // What is wrong with the arguments of the call of that name, whatever else the communicator is doing.
+  Status check_all_reduce(const void* in, const void* out, std::size_t count, DType dtype, ReduceOp op) const;
+  Status check_broadcast(const void* buffer, std::size_t count, DType dtype, int root) const;
+  Status check_reduce(const void* in, const void* out, std::size_t count, DType dtype, ReduceOp op, int root) const;
+  Status check_all_gather(const void* in, const void* out, const BlockShape& shape, DType dtype) const;
+  Status check_all_gatherv(const void* in, const void* out, std::span<const std::size_t> counts, DType dtype) const;
+  Status check_reduce_scatter(const void* in, const void* out, const BlockShape& shape, DType dtype, ReduceOp op) const;
+  Status check_reduce_scatterv(const void* in, const void* out, std::span<const std::size_t> counts, DType dtype, ReduceOp op) const;
+  Status check_gather(const void* in, const void* out, const BlockShape& shape, DType dtype, int root, GatherMode mode) const {
+    return mode == GatherMode::spmd ? check_all_gather(in, out, shape, dtype) : check_gather(in, out, shape, dtype, root);
+  }
+  Status check_gather(const void* in, const void* out, const BlockShape& shape, DType dtype, int root) const;
+  Status check_gatherv(const void* in, std::size_t count, const void* out, std::span<const std::size_t> counts, DType dtype,
+                       int root) const;
+  Status check_scatter(const void* in, const void* out, std::size_t count, DType dtype, int root) const;
+  Status check_scatterv(const void* in, std::span<const std::size_t> counts, const void* out, std::size_t count, DType dtype,
+                        int root) const;
+  Status check_all_to_all(const void* in, const void* out, std::size_t count, DType dtype) const;
+  Status check_all_to_allv(const void* in, std::span<const std::size_t> in_counts, const void* out,
+                           std::span<const std::size_t> out_counts, DType dtype) const;
+  Status check_message(const void* buffer, std::size_t bytes, int peer, std::string_view call) const;
+  /// Refuses a forked child.
+  Status check_process() const;
+  Status check_open() const;
+
   Status send(const void* buffer, std::size_t bytes, int peer);
   Status recv(void* buffer, std::size_t bytes, int peer);
   // The same on a lane: can be taken back as long as nothing was exchanged.
@@ -126,13 +151,13 @@ class CommunicatorImpl {
   }
   [[gnu::cold, gnu::noinline]] Status refuse_all_reduce(const void* in, const void* out, std::size_t count, DType dtype,
                                                         ReduceOp op) const;
-  [[gnu::cold, gnu::noinline]] Status refuse_broadcast(const void* buffer, std::size_t count, DType dtype) const;
   Status refuse_buffers(const void* in, const void* out, std::size_t count, DType dtype) const;
   struct Operand {
     const void* data;
     std::size_t count;
   };
-  Status check_exchange(const Operand& in, const Operand& out, DType dtype, std::size_t own_offset, int root) const;
+  Status check_operands(const Operand& in, const Operand& out, DType dtype, std::size_t own_offset, int root) const;
+  Status check_in_place(const Operand& in, const Operand& out, DType dtype, const BlockShape& shape) const;
   Status check_counts(std::span<const std::size_t> counts, std::string_view name) const;
   Status check_reduction(DType dtype, ReduceOp op) const;
   [[gnu::cold]] Status disagree(std::string_view call, int sender, std::size_t sent, int receiver, std::size_t expected);

@@ -6,16 +6,14 @@
 namespace slipring::engine {
 
 Status CommunicatorImpl::refuse_peer(int peer, std::string_view call) const {
-  if (Status s = check_usable(); !s) return s;
   if (peer == rank())
     return base::error(StatusCode::invalid_argument, "{}: peer {} is this rank itself; copy the buffer instead", call, peer);
   return base::error(StatusCode::invalid_argument, "{}: peer {} is not one of {} ranks", call, peer, size());
 }
 
 Status CommunicatorImpl::refuse_message(const void* buffer, std::size_t bytes, int peer, std::string_view call) const {
-  if (usable() && is_peer(peer) && buffer == nullptr)
-    return base::error(StatusCode::invalid_argument, "{}: buffer is null, {} bytes", call, bytes);
-  return refuse_peer(peer, call);
+  if (Status s = check_usable(); !s) return s;
+  return check_message(buffer, bytes, peer, call);
 }
 
 Status CommunicatorImpl::send(const void* buffer, std::size_t bytes, int peer) {
@@ -76,19 +74,22 @@ Status CommunicatorImpl::recv_in_lane(WorkState& operation, void* buffer, std::s
 
 Lanes& CommunicatorImpl::lanes() {
   if (!lanes_)
-    lanes_ = std::make_unique<Lanes>(waiter_, config_.progress == "thread", [this](Status s) { return fail(std::move(s)); });
+    lanes_ = std::make_unique<Lanes>(waiter_, counters_, config_.progress == "thread",
+                                     [this](Status s) { return fail(std::move(s)); });
   return *lanes_;
 }
 
 Result<std::unique_ptr<transports::ChannelProducer>> CommunicatorImpl::open_producer(int peer) {
-  if (!usable() || !is_peer(peer)) return refuse_peer(peer, "open_producer");
+  if (Status s = check_usable(); !s) return s;
+  if (!is_peer(peer)) return refuse_peer(peer, "open_producer");
   auto channel = channels_.open_producer(peer);
   if (!channel) return fail(std::move(channel).status());
   return channel;
 }
 
 Result<std::unique_ptr<transports::ChannelConsumer>> CommunicatorImpl::open_consumer(int peer) {
-  if (!usable() || !is_peer(peer)) return refuse_peer(peer, "open_consumer");
+  if (Status s = check_usable(); !s) return s;
+  if (!is_peer(peer)) return refuse_peer(peer, "open_consumer");
   auto channel = channels_.open_consumer(peer);
   if (!channel) return fail(std::move(channel).status());
   return channel;

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cassert>
 #include <exception>
+#include <new>
+#include <system_error>
 #include <utility>
 
 #include "base/status.h"
@@ -17,15 +19,23 @@ constexpr std::chrono::microseconds kLook{20};
 
 }  // namespace
 
-Lanes::Lanes(base::Waiter& waiter, bool own_thread, std::function<Status(Status)> fail)
-    : waiter_(waiter), own_thread_(own_thread), fail_(std::move(fail)) {}
+Lanes::Lanes(base::Waiter& waiter, base::CounterBlock& counters, bool own_thread, std::function<Status(Status)> fail)
+    : waiter_(waiter), counters_(counters), own_thread_(own_thread), fail_(std::move(fail)) {}
 
 Lanes::~Lanes() { close(); }
 
-Lanes::Lane& Lanes::lane_of(LaneKey key) {
-  Lane& lane = lanes_[key];
-  if (!lane.fiber) lane.fiber = std::make_unique<base::Fiber>([this, &lane] { run(lane); });
-  return lane;
+/// Puts it on its lane, which is made if need be.
+void Lanes::enqueue(const WorkPtr& operation) {
+  Lane& lane = lanes_[operation->lane];
+  try {
+    if (!lane.fiber) lane.fiber = std::make_unique<base::Fiber>([this, &lane] { run(lane); });
+  } catch (const std::bad_alloc&) {
+    lanes_.erase(operation->lane);
+    finish(operation, base::error(StatusCode::out_of_memory, "no stack could be mapped for an asynchronous operation; raise the limits "
+                                  "on memory and on mappings (vm.max_map_count)"));
+    return;
+  }
+  lane.queue.push_back(operation);
 }
 
 // Body of a lane's fiber.
@@ -52,6 +62,7 @@ void Lanes::finish(const WorkPtr& operation, Status result) {
   operation->body = nullptr;  // and what it holds
   operation->result = std::move(result);
   ++finished_count_;
+  counters_.async_finished.add(1);
   if (own_thread_) {
     ++unsettled_;
     const std::lock_guard lock(mutex_);
@@ -87,13 +98,32 @@ bool Lanes::awaits_elsewhere() const noexcept {
   });
 }
 
+base::Deadline Lanes::patience() const {
+  const std::chrono::nanoseconds timeout(waiter_.windows().timeout_ns);
+  return timeout.count() < 0 ? base::Deadline::never() : base::Deadline::after(timeout);
+}
+
+/// The thread waits even when nobody else does; patience is that of the others. Begins anew while there is none.
+base::Deadline Lanes::patience_of_waiters() {
+  if (!own_thread_ || waiter_.windows().timeout_ns < 0) return patience();
+  const std::lock_guard lock(mutex_);
+  if (waiting_ == 0) return patience();
+  return base::Deadline::after(waiting_since_ + std::chrono::nanoseconds(waiter_.windows().timeout_ns) - base::Clock::now());
+}
+
+/// Short waits and polls end before the liveness period that a Waiter counts does.
+void Lanes::look_after_peers() {
+  const auto now = base::Clock::now();
+  if (now < next_look_) return;
+  next_look_ = now + std::chrono::nanoseconds(waiter_.windows().liveness_ns);
+  if (Status s = waiter_.watch().check_peers(); !s) advance(s);
+}
+
 /// On the stack of whoever progresses: until enough() or `longest` (timeout). What the waiter reports goes to the lanes,
 /// whose operations say what they waited for.
 template <class Enough>
 Status Lanes::wait_for_progress(Enough&& enough, const base::Deadline& longest) {
   using std::chrono::nanoseconds;
-  const nanoseconds timeout(waiter_.windows().timeout_ns);
-  const auto patience = [&] { return timeout.count() < 0 ? base::Deadline::never() : base::Deadline::after(timeout); };
   base::Deadline limit = patience();
   while (!enough()) {
     const nanoseconds left = std::min(limit.left(), longest.left());
@@ -103,30 +133,55 @@ Status Lanes::wait_for_progress(Enough&& enough, const base::Deadline& longest) 
     if (moved) limit = patience();
     if (s.is_ok()) continue;
     if (s.code() == StatusCode::timeout) {
-      if (longest.passed()) return s;
+      if (longest.passed()) {
+        look_after_peers();
+        return s;
+      }
       if (!limit.passed()) continue;
+      if (own_thread_) {
+        limit = patience_of_waiters();
+        if (!limit.passed()) continue;
+      }
     }
     advance(s);
   }
   return {};
 }
 
-WorkPtr Lanes::start(LaneKey key, std::function<Status(WorkState&)> body, std::shared_ptr<void> keeps) {
+/// Starts the thread with the first operation. With mutex_ held.
+bool Lanes::serves() {
+  if (thread_.joinable()) return true;
+  try {
+    thread_ = std::thread([this] { serve(); });
+  } catch (const std::system_error&) {
+    return false;
+  }
+  return true;
+}
+
+WorkPtr Lanes::start(LaneKey key, std::function<Status(WorkState&)> body, std::shared_ptr<CommunicatorImpl> communicator) {
   auto operation = std::make_shared<WorkState>();
   operation->body = std::move(body);
   operation->lane = key;
-  operation->keeps = std::move(keeps);
+  operation->communicator = std::move(communicator);
   operation->lanes = this;
-  in_flight_.fetch_add(1, std::memory_order_relaxed);  // relaxed: the starter sees its own; the thread counts down
   if (!own_thread_) {
-    Lane& lane = lane_of(key);
-    lane.queue.push_back(operation);
-    if (lane.queue.size() == 1) lane.fiber->resume();
+    counters_.async_started.add(1);
+    in_flight_.fetch_add(1, std::memory_order_relaxed);  // relaxed: the only thread
+    enqueue(operation);
+    advance();
     return operation;
   }
   const std::lock_guard lock(mutex_);
+  if (!serves()) {
+    operation->result = base::error(StatusCode::unavailable, "the thread of progress \"thread\" could not be created; raise the limit "
+                                    "on threads, or set progress to \"caller\"");
+    operation->finished.store(true, std::memory_order_relaxed);  // relaxed: no other thread has seen it
+    return operation;
+  }
+  counters_.async_started.add(1);
+  in_flight_.fetch_add(1, std::memory_order_relaxed);  // relaxed: the starter sees its own; the thread counts down
   submitted_.push_back(operation);
-  if (!thread_.joinable()) thread_ = std::thread([this] { serve(); });
   asked_.store(true, std::memory_order_relaxed);  // relaxed: a hint; the mutex orders what it is about
   changed_.notify_all();
   waiter_.doorbell().wake();
@@ -135,7 +190,8 @@ WorkPtr Lanes::start(LaneKey key, std::function<Status(WorkState&)> body, std::s
 
 bool Lanes::test(WorkState& operation) {
   const auto finished = [&] { return operation.finished.load(std::memory_order_acquire); };  // WORK_FINISHED
-  if (!finished() && !own_thread_) advance();
+  if (finished() || own_thread_) return finished();
+  if (!advance()) look_after_peers();
   return finished();
 }
 
@@ -150,11 +206,11 @@ Status Lanes::wait(WorkState& operation, const base::Deadline& longest) {
     }
   }
   std::unique_lock lock(mutex_);
-  while (!finished()) {  // the thread bounds every operation
-    if (longest.passed()) return Status(StatusCode::timeout, "the operation goes on");
+  if (waiting_++ == 0) waiting_since_ = base::Clock::now();
+  while (!finished() && !longest.passed())  // the thread bounds every operation for which somebody waits
     changed_.wait_for(lock, std::min<std::chrono::nanoseconds>(longest.left(), std::chrono::seconds(1)));
-  }
-  return {};
+  --waiting_;
+  return finished() ? Status() : Status(StatusCode::timeout, "the operation goes on");
 }
 
 void Lanes::cancel(const WorkPtr& operation) {
@@ -169,7 +225,7 @@ void Lanes::cancel(const WorkPtr& operation) {
 
 void Lanes::take_back(const WorkPtr& operation) {
   if (operation->finished.load(std::memory_order_relaxed)) return;  // relaxed: who progresses has finished it itself
-  Lane& lane = lane_of(operation->lane);
+  Lane& lane = lanes_.at(operation->lane);
   const bool message = !operation->lane.is_collective();
   if (message && !operation->begun) {
     std::erase(lane.queue, operation);
@@ -188,18 +244,19 @@ void Lanes::serve() {
   std::unique_lock lock(mutex_);
   for (;;) {
     asked_.store(false, std::memory_order_relaxed);  // relaxed: as in start
-    for (; !submitted_.empty(); submitted_.pop_front()) lane_of(submitted_.front()->lane).queue.push_back(submitted_.front());
-    const std::deque<WorkPtr> cancelled = std::exchange(cancelled_, {});
-    if (cancelled.empty() && all_empty()) {
-      if (ending_) break;
-      changed_.wait(lock, [&] { return !submitted_.empty() || !cancelled_.empty() || ending_; });
-      continue;
-    }
+    const std::deque<WorkPtr> submitted = std::exchange(submitted_, {}), cancelled = std::exchange(cancelled_, {});
     lock.unlock();
+    for (const WorkPtr& operation : submitted) enqueue(operation);
     for (const WorkPtr& operation : cancelled) take_back(operation);
-    (void)wait_for_progress([&] { return all_empty() || asked_.load(std::memory_order_relaxed); }, base::Deadline::never());
+    if (!all_empty()) {
+      (void)wait_for_progress([&] { return all_empty() || asked_.load(std::memory_order_relaxed); }, base::Deadline::never());
+      if (!all_empty()) look_after_peers();
+    }
     in_flight_.fetch_add(-std::exchange(unsettled_, 0), std::memory_order_release);  // LANES_IDLE: the waiter and all else
     lock.lock();
+    if (!all_empty()) continue;
+    changed_.wait(lock, [&] { return !submitted_.empty() || !cancelled_.empty() || ending_; });
+    if (submitted_.empty() && cancelled_.empty()) break;
   }
   lock.unlock();
   end_fibers();
@@ -220,6 +277,7 @@ void Lanes::close() noexcept {
     {
       const std::lock_guard lock(mutex_);
       ending_ = true;
+      if (waiting_++ == 0) waiting_since_ = base::Clock::now();
       changed_.notify_all();
     }
     thread_.join();

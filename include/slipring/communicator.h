@@ -154,7 +154,7 @@ class SLIPRING_API Communicator {
   void recv(void* buffer, std::size_t bytes, int peer);
 
   // Asynchronous forms of the calls above: the same arguments and rules; work.h says how they advance and in which order.
-  // Counts and shapes are copied. Arguments that can never work are refused here or, behind others in flight, by wait().
+  // Counts and shapes are copied. Arguments that can never work are refused by the call itself.
   Work iall_reduce(ConstBuffer in, Buffer out, std::size_t count, DType dtype, ReduceOp op);
   Work ireduce(ConstBuffer in, Buffer out, std::size_t count, DType dtype, ReduceOp op, int root);
   Work ibroadcast(Buffer buffer, std::size_t count, DType dtype, int root);

@@ -8,10 +8,12 @@
 // one communicator run one after the other in the order in which they were started, blocking ones included; messages to, and
 // messages from, one peer keep their order, and everything else goes on beside it. Dropping a Work does not end its
 // operation: later calls on the communicator, and close(), finish it.
-// With progress = "caller" (the default) operations advance in test, wait and every call on the communicator that waits, and
-// these calls belong to the communicator's thread. With progress = "thread" a thread of the communicator's own runs
-// them, from the first one on; test and wait may then be called from any thread.
-// Failure: as the blocking call's, thrown by test or wait, each time they are called.
+// Thread-safety: one thread at a time per Work. With progress = "caller" (the default) operations advance in test, wait,
+// every asynchronous call and, while any are in flight, every blocking one; all of these belong to the communicator's
+// thread. With progress = "thread" a thread of the communicator's own runs them, from the first one on; test, wait
+// and cancel may then be called from any thread.
+// Failure: as the blocking call's, thrown by test or wait, each time they are called. An operation times out only while
+// somebody waits for one of the communicator's; a peer's death is found by polling with test as well.
 #ifndef SLIPRING_WORK_H
 #define SLIPRING_WORK_H
 
@@ -37,7 +39,7 @@ class SLIPRING_API Work {
 
   /// Whether it has finished. Lets operations advance; never waits.
   bool test();
-  /// Until it has finished; as long as a blocking call would wait (op.timeout_ms without progress).
+  /// Until it has finished; as long as a blocking call would wait (op.timeout_ms without progress from here on).
   void wait();
   /// As wait, but false, and the operation goes on, when `longest` has passed.
   bool wait_for(std::chrono::nanoseconds longest);
