@@ -40,7 +40,9 @@ Executor::Executor(const Plan& plan, int rank, const ExecutorOptions& options)
       window_(options.window),
       chunk_bytes_(std::min(options.chunk_bytes, options.max_message_bytes)),
       kernel_of_(options.kernel),
-      on_piece_(options.on_piece) {}
+      on_piece_(options.on_piece) {
+  if (moves_blocks(operation_)) block_counts_.reserve(static_cast<std::size_t>(blocks_));
+}
 
 Result<std::unique_ptr<Executor>> Executor::create(const Plan& plan, int rank, ChannelProvider& channels,
                                                    const ExecutorOptions& options) {

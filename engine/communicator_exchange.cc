@@ -1,5 +1,6 @@
 // Data path of the communicator's collectives that move blocks: check, describe who gives what to whom, run.
 #include <algorithm>
+#include <numeric>
 #include <cstring>
 
 #include "base/status.h"
@@ -61,7 +62,7 @@ Status CommunicatorImpl::run_exchange(const collectives::Exchange& exchange) {
 std::optional<Status> CommunicatorImpl::planned(BlockMove move) {
   if (size_ == 1) return std::nullopt;
   std::size_t elements = move.count * static_cast<std::size_t>(size_);
-  if (!move.counts.empty()) elements = total_of(move.counts);
+  if (!move.counts.empty()) elements = std::accumulate(move.counts.begin(), move.counts.end(), std::size_t{0});
   const collectives::PathChoice choice = selector_.choose(move.operation, elements * dtype_bytes(move.dtype));
   if (choice.path != collectives::Path::plan) return std::nullopt;
   const auto packed = [](const std::vector<Rows>& rows) {
@@ -291,7 +292,7 @@ Status CommunicatorImpl::reduce_divided(const void* in, void* out, std::size_t c
                                 .algorithm = static_cast<std::uint8_t>(choice.path == collectives::Path::plan),
                                 .root = static_cast<std::uint16_t>(root), .count = count};
   if (choice.path == collectives::Path::plan && (op != ReduceOp::avg || divisor == size_)) {
-    if (!is_root) {  // what passes through
+    if (root != rank()) {  // what passes through
       scratch_.resize(std::max(scratch_.size(), count * dtype_bytes(dtype)));
       out = scratch_.data();
     }
