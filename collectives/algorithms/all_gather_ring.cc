@@ -1,5 +1,6 @@
 // Ring all-gather: each rank passes on to its successor what it got from its predecessor, n-1 steps. Least bytes per link,
 // whatever the sizes of the blocks. No hold is needed: nothing is written twice.
+// Source: Thakur, Rabenseifner, Gropp, Optimization of Collective Communication Operations in MPICH, IJHPCA 2005.
 #include "collectives/algorithms/algorithm.h"
 
 namespace slipring::collectives {

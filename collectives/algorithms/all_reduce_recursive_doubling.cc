@@ -5,6 +5,7 @@
 // Order of reduction: both partners combine the lower half first, so all ranks evaluate one tree.
 // Holds: a rank overwrites in each round the vector that it sends in that round, and its partner's message
 // says nothing about whether that send is out; hence `after` on the receiving side.
+// Source: Thakur, Rabenseifner, Gropp, Optimization of Collective Communication Operations in MPICH, IJHPCA 2005.
 #include <bit>
 
 #include "collectives/algorithms/algorithm.h"

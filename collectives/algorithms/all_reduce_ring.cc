@@ -4,6 +4,7 @@
 //
 // Order of reduction: block b starts at place b and grows as x[b+k] op (... op x[b]) along the ring; one rank
 // finishes it and all others copy, so every rank has the same bits.
+// Source: Patarasuk, Yuan, Bandwidth Optimal All-reduce Algorithms for Clusters of Workstations, JPDC 2009.
 // No hold is needed: a finished block can reach a rank only after the partial sum that this rank sent.
 #include "collectives/algorithms/algorithm.h"
 

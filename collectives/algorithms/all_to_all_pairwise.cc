@@ -1,5 +1,6 @@
 // Pairwise exchange: in step k every rank sends to the rank k after it and receives from the one k before it. Each byte
 // crosses one link, and no rank is the target of two others at the same time.
+// Source: Thakur, Rabenseifner, Gropp, Optimization of Collective Communication Operations in MPICH, IJHPCA 2005.
 #include "collectives/algorithms/algorithm.h"
 
 namespace slipring::collectives {

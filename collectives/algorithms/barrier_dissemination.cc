@@ -1,6 +1,7 @@
 // Dissemination barrier: in round k each rank sends what it knows to the rank 2^k further and learns what the
 // rank 2^k before it knows; after ceil(log2(n)) rounds it knows of all. Knowledge is a real token of one
 // element under max, so that the checker proves the barrier by the contents, as it does for any reduction.
+// Source: Hensgen, Finkel, Manber, Two Algorithms for Barrier Synchronization, IJPP 1988.
 // Each round overwrites the token that it sends, hence the hold.
 #include "collectives/algorithms/algorithm.h"
 

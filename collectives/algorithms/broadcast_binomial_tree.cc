@@ -1,6 +1,7 @@
 // Broadcast down a binomial tree. A rank's number counts from the root; its parent is the number without its
 // lowest set bit, and its children are reached by setting one bit below that. Children with the largest
 // subtree come first.
+// Source: Thakur, Rabenseifner, Gropp, Optimization of Collective Communication Operations in MPICH, IJHPCA 2005.
 #include <bit>
 
 #include "collectives/algorithms/algorithm.h"

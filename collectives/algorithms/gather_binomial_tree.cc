@@ -1,5 +1,6 @@
 // Gather up a binomial tree: a rank passes on to its parent its own block and those of its subtree; log2(n) messages arrive at
 // the root one after the other, and inner ranks carry what is not theirs.
+// Source: Thakur, Rabenseifner, Gropp, Optimization of Collective Communication Operations in MPICH, IJHPCA 2005.
 #include <algorithm>
 
 #include "collectives/algorithms/binomial.h"

@@ -1,5 +1,6 @@
 // Reduce up a binomial tree: a rank takes the partial results of its children, smallest subtree first, and passes its own to
 // its parent; log2(n) hops.
+// Source: Thakur, Rabenseifner, Gropp, Optimization of Collective Communication Operations in MPICH, IJHPCA 2005.
 #include <algorithm>
 
 #include "collectives/algorithms/binomial.h"

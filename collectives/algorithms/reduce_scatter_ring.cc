@@ -1,5 +1,6 @@
 // Ring reduce-scatter: the first half of the ring all-reduce, turned by one place so that every rank ends with its own
 // block. Block b starts behind rank b and grows around the ring; n-1 steps, least bytes per link.
+// Source: Patarasuk, Yuan, Bandwidth Optimal All-reduce Algorithms for Clusters of Workstations, JPDC 2009.
 #include "collectives/algorithms/algorithm.h"
 
 namespace slipring::collectives {

@@ -1,5 +1,6 @@
 // Scatter down a binomial tree: a rank gets from its parent its own block and those of its subtree, and passes these on;
 // log2(n) hops, the largest subtree first.
+// Source: Thakur, Rabenseifner, Gropp, Optimization of Collective Communication Operations in MPICH, IJHPCA 2005.
 #include "collectives/algorithms/binomial.h"
 
 namespace slipring::collectives {
